@@ -14,6 +14,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import units
 
+from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GUESTS, GuestAccess
 from compute_agent.drivers.libvirt.domains import domain_xml, extra, interfaces, pci_devices
 from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
@@ -92,7 +93,7 @@ class Inventory(GuestAccess):
         if others := sorted(nodes - {self._host, ""}):
             reason = (
                 f"is {self._host}, and {self._disks.directory} has guests of {', '.join(others[:_NAMED])}: set host to "
-                "the name that the host had, or move these directories away"
+                "the name that the host had; hosts on one storage need [libvirt] shared_storage"
             )
             raise errors.ConfigError(option="host", reason=reason)
 
@@ -160,14 +161,21 @@ class Inventory(GuestAccess):
 
     def get_per_instance_usage(self) -> dict[str, JSONObject]:
         """Return the usage by domain. While libvirt is away, domains that are not ours keep their last values."""
-        ours = {
-            uuid: record.usage(resized=self._disks.is_grown(uuid)) for uuid, record in self._disks.records().items()
-        }
+        ours = {uuid: self._usage(uuid, record) for uuid, record in self._disks.records().items()}
         try:
             self._foreign = self._connection.call(lambda connection: self._others(connection, ours.keys()))
         except Unreachable as away:
             LOG.debug("The domains that are not ours cannot be listed: %s", away)
         return {**self._foreign, **ours}
+
+    def _usage(self, uuid: str, record: GuestRecord) -> JSONObject:
+        """Return the usage of a guest with a directory here.
+
+        One of another host is not ours: a storage that several hosts have without ``shared_storage`` has the guests of all.
+        """
+        if record.node in (self._host, ""):
+            return record.usage(resized=self._disks.is_grown(uuid))
+        return {"uuid": uuid, "memory_mb": record.memory_mb, "node": self._host}
 
     def _others(self, connection: libvirt.virConnect, ours: Any) -> dict[str, JSONObject]:
         """Return the usage of domains without a directory. One with the mark of this host was made by its agent."""

@@ -22,6 +22,7 @@ from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
 from compute_agent.drivers.libvirt.domains import domain_xml, peer, power
+from compute_agent.work import recovery
 from fleet import errors, states
 from fleet.agent import commands
 from fleet.objects import Attachment, Image, ImageRecord, Instance, VolumeConnection
@@ -884,3 +885,15 @@ def test_a_guest_without_a_domain_has_left_only_if_the_destination_has_it(
         migrate()
     migrate(begin=False)
     source.driver.cleanup_host("source")
+
+
+def test_a_guest_of_another_host_on_the_same_storage_is_not_destroyed(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """Both hosts were empty when they began. An audit destroys a guest of this fleet that the ledger has elsewhere."""
+    (tmp_path / "node.xml").write_text("<node/>")
+    other = Machine(tmp_path, "other", connection_uri=f"test://{tmp_path}/node.xml")
+    guest = machine.spawn()
+    usage = other.driver.get_per_instance_usage()
+    assert {"uuid": guest.uuid, "memory_mb": 512, "node": "other"} == usage[guest.uuid]
+    assert set() == recovery.own_guests(usage)
+    assert {guest.uuid} == recovery.own_guests(machine.driver.get_per_instance_usage())
+    other.driver.cleanup_host("other")
