@@ -22,6 +22,10 @@ class Overrun(Exception):
     """The work did not end in time. It is unknown whether it ever will, and with what result."""
 
 
+class NotBegun(Exception):
+    """The machine has no thread for the work, which has not begun."""
+
+
 def is_wanted() -> bool:
     """Return False if the caller of :func:`run_within` has abandoned the work of this thread."""
     abandoned: threading.Event | None = getattr(_RUNNING, "abandoned", None)
@@ -62,6 +66,7 @@ def run_within(context: RequestContext, limit_s: float | None, work: Callable[[]
 
     :param limit_s: None: no limit, and no thread
     :raises Overrun: the work has not ended
+    :raises NotBegun:
     """
     if limit_s is None:
         return work()
@@ -78,7 +83,11 @@ def run_within(context: RequestContext, limit_s: float | None, work: Callable[[]
             outcome.set_exception(failure)
 
     # A daemon thread: work that hangs must not keep the process from ending.
-    threading.Thread(target=run, name="driver", daemon=True).start()
+    thread = threading.Thread(target=run, name="driver", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as none:
+        raise NotBegun(str(none)) from None
     futures.wait([outcome], limit_s)
     if not outcome.done():
         abandoned.set()

@@ -134,6 +134,10 @@ class Host:
             if not asking.acquire(blocking=False):
                 raise time_limit.Overrun("it has not answered an earlier question")
             return time_limit.run_within(context, limit_s, answered)
+        except time_limit.NotBegun as none:
+            asking.release()
+            reason = f"its agent cannot ask the driver: {none}"
+            raise errors.ServiceDown(binary="fleet-compute", host=self.name, reason=reason) from None
         except time_limit.Overrun as late:
             reason = f"its driver does not answer: {late}"
             raise errors.ServiceDown(binary="fleet-compute", host=self.name, reason=reason) from None

@@ -39,3 +39,19 @@ def test_what_a_driver_raises_is_the_answer() -> None:
     for _time in range(2):
         with pytest.raises(errors.NotFound):
             world.host.ask(builders.a_context(), fail)
+
+
+def test_a_machine_without_threads_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that could not begin is no question that the driver owes an answer to."""
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    world = one_host(conf, FakeDriver(conf))
+
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        for _time in range(2):
+            with pytest.raises(errors.ServiceDown, match="cannot ask the driver: can't start new thread"):
+                world.host.ask(builders.a_context(), lambda: 7)
+    assert 7 == world.host.ask(builders.a_context(), lambda: 7)
