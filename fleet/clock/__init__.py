@@ -17,6 +17,19 @@ def utcnow() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
+def naive_utc(moment: datetime.datetime) -> datetime.datetime:
+    """Return a time in UTC without its zone. A time without a zone is UTC already.
+
+    :raises ValueError: it is in no year from 1 to 9999 of UTC
+    """
+    if moment.tzinfo is None:
+        return moment
+    try:
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueError("must be a time in the years 1 to 9999 of UTC") from None
+
+
 def seconds(amount: float) -> datetime.timedelta:
     return datetime.timedelta(seconds=amount)
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 import pydantic
 
-from fleet import errors, json_codec
+from fleet import clock, errors, json_codec
 from fleet.json_codec import JSONMapping
 
 Value = TypeVar("Value")
@@ -99,16 +99,11 @@ def require_small(values: Mapping[str, object], field: str) -> None:
 
 
 def naive_utc(moment: datetime.datetime | None, field: str) -> datetime.datetime | None:
-    """Return a time in UTC without its zone. A time without a zone is UTC already.
-
-    :raises errors.InvalidInput: naming ``field``: the time is in no year from 1 to 9999 of UTC
-    """
-    if moment is None or moment.tzinfo is None:
-        return moment
+    """Return a time as :func:`fleet.clock.naive_utc` does. :raises errors.InvalidInput: naming ``field``"""
     try:
-        return moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    except OverflowError:
-        raise errors.InvalidInput(field=field, reason="must be a time in the years 1 to 9999 of UTC") from None
+        return moment and clock.naive_utc(moment)
+    except ValueError as wrong:
+        raise errors.InvalidInput(field=field, reason=str(wrong)) from None
 
 
 def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.InvalidInput:

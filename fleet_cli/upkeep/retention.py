@@ -13,7 +13,7 @@ import os
 from typing import TextIO
 
 from fleet.client import argument_types, connection
-from fleet.clock import Clock
+from fleet.clock import Clock, naive_utc
 from fleet.db.engine.database import Database
 from fleet.db.schema import schema
 from fleet.db.upkeep import clock as ledger_clock
@@ -146,7 +146,6 @@ def days(text: str) -> datetime.timedelta:
 def moment(text: str) -> datetime.datetime:
     """An argparse type: a date, or a date and a time, in UTC unless it has another zone."""
     try:
-        found = datetime.datetime.fromisoformat(text)
-        return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError):
+        return naive_utc(datetime.datetime.fromisoformat(text))
+    except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a date such as 2026-03-01 or 2026-03-01T08:00") from None

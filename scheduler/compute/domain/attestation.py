@@ -16,7 +16,7 @@ import requests
 import urllib3
 from oslo_log import log as logging
 
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock, naive_utc, utcnow
 from fleet.json_codec import JSONMapping
 
 LOG = logging.getLogger(__name__)
@@ -130,4 +130,4 @@ def _parse_time(text: str) -> datetime.datetime:
         time = datetime.datetime.fromisoformat(text)
     except ValueError:
         time = datetime.datetime.strptime(text, _LOCALE_FORMAT)
-    return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+    return naive_utc(time)

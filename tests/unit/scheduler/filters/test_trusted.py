@@ -173,6 +173,7 @@ def test_an_unknown_node_is_asked_for_each_time(service, ca_file):
         ("ISO 8601 with a zone", "2026-01-01T14:00:00+02:00", ["good"]),
         ("the locale's own form", "Thu Jan  1 12:00:00 2026", ["good"]),
         ("neither", "at noon", []),
+        ("a year that UTC does not have", "0001-01-01T00:00:00+14:00", []),
     ],
 )
 def test_times(service, ca_file, name, vtime, expected):
