@@ -24,12 +24,8 @@ QUEUED = models.queued_builds
 INSTANCES = models.instances
 SERVICES = models.services
 
-_SERVICE = sa.select(SERVICES).where(
-    SERVICES.c.host == sa.bindparam("host"),
-    SERVICES.c.binary == services.COMPUTE,
-    sa.not_(SERVICES.c.deleted),
-    sa.not_(SERVICES.c.disabled),
-)
+_ENABLED = sa.and_(SERVICES.c.binary == services.COMPUTE, sa.not_(SERVICES.c.deleted), sa.not_(SERVICES.c.disabled))
+_SERVICE = sa.select(SERVICES).where(SERVICES.c.host == sa.bindparam("host"), _ENABLED)
 _STILL_WAITS = sa.select(INSTANCES.c.uuid).where(
     INSTANCES.c.uuid == sa.bindparam("uuid"),
     INSTANCES.c.vm_state == states.BUILDING,
@@ -57,18 +53,20 @@ _ELIGIBLE = (
     )
     .subquery()
 )
-#: The oldest builds of projects whose nearest host takes builds, that of the project first that was not served for longest.
+#: Of the oldest builds of projects whose nearest host takes builds, that of the project that was not served for longest.
 _NEXT = (
     sa.select(_ELIGIBLE)
-    .join(SERVICES, sa.and_(SERVICES.c.host == _ELIGIBLE.c.nearest, SERVICES.c.binary == services.COMPUTE))
+    .join(SERVICES, SERVICES.c.host == _ELIGIBLE.c.nearest)
     .outerjoin(TURNS, TURNS.c.project_id == _ELIGIBLE.c.project)
     .where(
         _ELIGIBLE.c.turn == 1,
         _ELIGIBLE.c.queued_at <= sa.bindparam("before", type_=models.Timestamp),
-        sa.not_(SERVICES.c.deleted),
-        sa.not_(SERVICES.c.disabled),
+        # The host takes builds: as services.is_up judges it.
+        _ENABLED,
         sa.not_(SERVICES.c.forced_down),
-        SERVICES.c.last_seen_up >= sa.bindparam("heard_since", type_=models.Timestamp),
+        SERVICES.c.last_seen_up.between(
+            sa.bindparam("heard_since", type_=models.Timestamp), sa.bindparam("heard_until", type_=models.Timestamp)
+        ),
     )
     .order_by(
         sa.case((TURNS.c.served_at.is_(None), 0), else_=1),
@@ -76,7 +74,7 @@ _NEXT = (
         _ELIGIBLE.c.created_at,
         _ELIGIBLE.c.uuid,
     )
-    .limit(20)
+    .limit(1)
 )
 _AGENT = sa.select(SERVICES.c.id).where(
     SERVICES.c.host == sa.bindparam("host"), SERVICES.c.binary == services.COMPUTE, sa.not_(SERVICES.c.deleted)
@@ -117,7 +115,8 @@ def choose(tx: Transaction, now: datetime.datetime, patience_s: float, down_time
         return kept
     following = _next(tx, now, patience_s, down_time_s) if patience_s else None
     if kept is not None:
-        # Builds that were refused because of it may fit there now, whatever the code: it is as new to them.
+        # Builds that were refused because of it may fit there now, also those whose refusal named no lack of room. A change
+        # of the service wakes these, too.
         tx.touch(SERVICES, *tx.execute(_AGENT, {"host": kept.host}).scalars())
         tx.execute(_FORGET, {"which": kept.uuid})
     if kept is not None or following is not None:
@@ -127,9 +126,10 @@ def choose(tx: Transaction, now: datetime.datetime, patience_s: float, down_time
 
 
 def _next(tx: Transaction, now: datetime.datetime, patience_s: float, down_time_s: float) -> Kept | None:
-    times = {"before": now - seconds(patience_s), "heard_since": now - seconds(down_time_s)}
-    for row in tx.execute(_NEXT, times).all():
-        if _takes_builds(tx, row.nearest, now, down_time_s):
-            room_queue.serve(tx, {row.project}, now)
-            return Kept(row.nearest, row.uuid)
-    return None
+    down_time = seconds(down_time_s)
+    times = {"before": now - seconds(patience_s), "heard_since": now - down_time, "heard_until": now + down_time}
+    row = tx.execute(_NEXT, times).one_or_none()
+    if row is None:
+        return None
+    room_queue.serve(tx, {row.project}, now)
+    return Kept(row.nearest, row.uuid)
