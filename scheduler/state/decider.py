@@ -57,6 +57,15 @@ class _Tools(NamedTuple):
                 seconds.inc(took_s)
 
 
+def on_change(conf: cfg.ConfigOpts, reload: Callable[[Mapping[object, object]], object]) -> None:
+    """Call a method with the options that have changed, at SIGHUP, as long as its object is in use.
+
+    The configuration keeps its hooks for ever, and may outlive a scheduler.
+    """
+    method = weakref.WeakMethod(reload)
+    conf.register_mutate_hook(lambda _conf, changed: (alive := method()) and alive(changed))
+
+
 class Decider:
     """Belongs to one driver; used by many threads.
 
@@ -69,9 +78,7 @@ class Decider:
         self._tools = _Tools.of(load())
         self._options = SchedulerOptions(conf.scheduler_json_config_location)
         self._chance = random.Random()
-        # The configuration keeps its hooks for ever, and may outlive a scheduler.
-        reload = weakref.WeakMethod(self._reload)
-        conf.register_mutate_hook(lambda _conf, changed: (alive := reload()) and alive(changed))
+        on_change(conf, self._reload)
 
     def _reload(self, changed: Mapping[object, object]) -> None:
         """Load filters and weighers with the new options. If that fails, the former ones stay in use."""

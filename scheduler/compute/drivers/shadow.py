@@ -12,7 +12,6 @@ import functools
 import pathlib
 import random
 import time
-import weakref
 from typing import Any
 
 from oslo_config import cfg
@@ -27,7 +26,7 @@ from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decision import Decision
-from scheduler.state.decider import Decider
+from scheduler.state.decider import Decider, on_change
 from scheduler.why.shadow import outcome
 from scheduler.why.shadow.ledger import ShadowLedger
 from scheduler.why.shadow.verdict import Verdict
@@ -58,12 +57,10 @@ class ShadowPipeline:
         decider = Decider(other, host_manager, functools.partial(loading.load_pipeline, other, host_manager.domain))
         ledger = ShadowLedger(pathlib.Path(conf.shadow.report_file), 0, lambda: epoch_s(utcnow()))
         made = cls(other, decider, conf.shadow.share, ledger)
-        # The configuration keeps its hooks for ever, and may outlive a scheduler.
-        reload = weakref.WeakMethod(made._reload)
-        conf.register_mutate_hook(lambda _conf, _changed: (alive := reload()) and alive())
+        on_change(conf, made._reload)
         return made
 
-    def _reload(self) -> None:
+    def _reload(self, _changed: object) -> None:
         """Read the files of both configurations again, as the scheduler has done with its own."""
         try:
             self._other.mutate_config_files()
