@@ -13,6 +13,13 @@ from collections.abc import Iterator
 
 #: Begins the name of a temporary file. A crash leaves it: remove such files at the start.
 PART = ".part-"
+#: Bytes of a block in the status of a file, whatever the blocks of its file system are.
+_BLOCK = 512
+
+
+def stored_size(status: os.stat_result) -> int:
+    """Return the bytes that a file takes of its file system: holes take none."""
+    return status.st_blocks * _BLOCK
 
 
 def part_of(path: pathlib.Path) -> pathlib.Path:

@@ -246,7 +246,7 @@ class DirectoryDriver(VolumeDriver):
             reason = "it is a symbolic link" if path.is_symlink() else f"it cannot be read: {failure.strerror}"
             raise errors.InvalidReference(reference=reference, reason=reason) from None
         try:
-            size, stored = volume_files.usable_size(descriptor, path), volume_files.stored_size(os.fstat(descriptor))
+            size, stored = volume_files.usable_size(descriptor, path), whole_file.stored_size(os.fstat(descriptor))
             return Existing(reference, pool, size, stored_bytes=min(size, stored))
         except ValueError as reason:
             raise errors.InvalidReference(reference=reference, reason=str(reason)) from None

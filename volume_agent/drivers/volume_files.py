@@ -25,8 +25,6 @@ _KINDS = ("volume", "snapshot")
 NAME = re.compile(rf"(?:{'|'.join(_KINDS)})-([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(\.qcow2)?")
 #: Of a file that is being written, or an image that is fetched for it.
 PART_NAME = re.compile(rf"{re.escape(whole_file.PART)}{NAME.pattern}(\.image)?")
-#: Bytes of a block in the status of a file, whatever the blocks of its file system are.
-_BLOCK = 512
 #: Begins every qcow2 image. Then come its version, and where the name of its backing file is.
 _QCOW2_BEGIN = struct.Struct(">4sIQ")
 _QCOW2_MAGIC = b"QFI\xfb"
@@ -97,15 +95,10 @@ def shown(name: str) -> str:
     return control_characters.one_line(os.fsencode(name).decode(errors="backslashreplace"))
 
 
-def stored_size(status: os.stat_result) -> int:
-    """Return the bytes that a file takes of its file system: holes take none."""
-    return status.st_blocks * _BLOCK
-
-
 def make_thick(path: pathlib.Path, size: int) -> None:
     """Give a raw volume all its space. If the file system lacks it, nothing of it is taken."""
     with open(path, "r+b") as file:
-        lacks, there = size - stored_size(os.fstat(file.fileno())), os.statvfs(path)
+        lacks, there = size - whole_file.stored_size(os.fstat(file.fileno())), os.statvfs(path)
         free = there.f_bavail * there.f_frsize
         if lacks > free:
             reason = (

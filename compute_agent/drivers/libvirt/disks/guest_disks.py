@@ -30,7 +30,7 @@ from compute_agent.drivers.libvirt.disks.image_cache import ImageCache
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk
 from compute_agent.drivers.libvirt.domains.peer import Files
 from fleet import failpoints
-from fleet.agent import commands
+from fleet.agent import commands, whole_file
 from fleet.agent.image import QCOW2, RAW, Room
 from fleet.objects import BootData, Flavor, ImageRecord, Instance
 
@@ -50,8 +50,6 @@ _MODE = 0o711
 _PRIVATE = 0o600
 #: A base, which the hypervisor's user only reads.
 _READABLE = 0o644
-#: Bytes of ``st_blocks``, on every file system.
-_BLOCK = 512
 
 
 class GuestDisks:
@@ -96,7 +94,7 @@ class GuestDisks:
         for name in (_ROOT, _EPHEMERAL):
             # A guest may be removed meanwhile.
             with contextlib.suppress(FileNotFoundError):
-                found += (self.of(uuid) / name).stat().st_blocks * _BLOCK
+                found += whole_file.stored_size((self.of(uuid) / name).stat())
         return found
 
     def record(self, uuid: str) -> GuestRecord | None:
