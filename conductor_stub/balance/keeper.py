@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 EVERY_S = 5
 #: Seconds after a round until its loads are measured: an agent measures a guest that has come from its second audit on.
 _SETTLED_S = 150
-#: Intervals without a look after which nobody knows what was between.
+#: Intervals without a look after which the loads since the last look are unknown.
 _LATE_LOOKS = 3
 _ENDED = (balance_states.DONE, balance_states.FAILED)
 

@@ -447,7 +447,7 @@ def test_the_cooldown_begins_when_the_guest_has_arrived(database: Database) -> N
 
 
 def test_old_rounds_are_removed(stage: BalanceStage, database: Database) -> None:
-    """So is a suggestion that nobody sees any more: its aggregate was turned off or deleted."""
+    """A suggestion of an aggregate that was turned off or deleted is removed, too."""
     stage.set_mode("suggest")
     stage.pass_looks(LOOKS)
     stage.set_mode("off")

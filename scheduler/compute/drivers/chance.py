@@ -61,5 +61,5 @@ class ChanceScheduler(Scheduler):
         return [Selection(self._chance.choice(left), None, None, [], record) for _ in range(request.num_instances)]
 
     def describe_filters(self) -> JSONObject:
-        """Return empty lists: an operator who chooses this driver wants no filters, so none counts as left out."""
+        """Return empty lists. This driver has no filters, so none of those in the configuration counts as left out."""
         return {"filters": [], "judged": [], "left_out": []}

@@ -261,7 +261,7 @@ def test_a_forced_host_that_is_not_known_is_named():
 
 
 def test_a_host_without_cpus_does_not_hide_what_others_lack():
-    """It is not limited, whatever the ratio of its aggregate is."""
+    """Its vcpus are not limited, also where the aggregate has the ratio 0."""
     chosen = (filters.AggregateCoreFilter(), filters.RamFilter())
     none = aggregate(["a", "b"], cpu_allocation_ratio="0")
     made = refused([node("a", vcpus=0, **FULL), node("b", vcpus=8)], request(), chosen, aggregates=[none])
