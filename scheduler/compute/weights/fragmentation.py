@@ -20,6 +20,7 @@ from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import FlavorMix, Shape
 from scheduler.compute.domain.slots import Slots
+from scheduler.compute.domain.worth_table import WorthTable
 from scheduler.compute.weights.base import ColumnWeigher
 from scheduler.compute.weights.mean_host import MeanHosts, Means
 from scheduler.engine.hosts.candidates import Candidates
@@ -37,6 +38,7 @@ class _Tables(NamedTuple):
 
     :ivar number: identifies these tables; later ones have other numbers
     :ivar resources: vcpus, memory in MB, and disk in MB if a shape has any
+    :ivar table: None if it would be too large
     """
 
     number: int
@@ -44,6 +46,7 @@ class _Tables(NamedTuple):
     shares: Sequence[float]
     weights: numpy.ndarray
     resources: Sequence[Slots]
+    table: WorthTable | None
 
     def slots(self, free: Sequence[numpy.ndarray]) -> numpy.ndarray:
         """Return how many instances of each shape fit: a row per host, a column per shape."""
@@ -54,6 +57,15 @@ class _Tables(NamedTuple):
 
     def worth(self, free: Sequence[numpy.ndarray]) -> numpy.ndarray:
         """Return the sum of the weights of all instances that fit: one whole number per host."""
+        if self.table is None:
+            return self._counted(free)
+        found, enough_mb = self.table.of(free[0], free[1])
+        if enough_mb is not None:
+            short = numpy.flatnonzero(free[2] < enough_mb)
+            found[short] = self._counted([each[short] for each in free])
+        return found
+
+    def _counted(self, free: Sequence[numpy.ndarray]) -> numpy.ndarray:
         found = numpy.empty(len(free[0]))
         for start in range(0, len(found), _AT_A_TIME):
             some = slice(start, start + _AT_A_TIME)
@@ -176,7 +188,11 @@ def _build(mix: FlavorMix, means: Means, hosts: Candidates) -> _Tables:
     ]
     limits = [float(limit.max()) for limit in _limits(hosts)]
     resources = [Slots(each, most) for each, most in zip(sizes, limits, strict=True) if any(each)]
-    return _Tables(next(_NUMBERS), shapes, list(shares.values()), weights, resources)
+    vcpus, memory, *disk = resources
+    table = (
+        WorthTable(vcpus, memory, weights, disk[0].sizes if disk else None) if WorthTable.fits(vcpus, memory) else None
+    )
+    return _Tables(next(_NUMBERS), shapes, list(shares.values()), weights, resources, table)
 
 
 def _limits(hosts: Candidates, number: int = 3) -> list[numpy.ndarray]:
