@@ -156,6 +156,7 @@ class ComputeDriver:
         """Start the guest of the dead host ``source`` here, from its own disks. Return False if they are not on storage that
         the hosts share: the guest is then spawned from its image.
 
+        Do not start a guest whose ``vm_state`` is in ``states.AT_REST``: its old host may still need its disks as they are.
         If it raises, nothing may be left here, and the disks must be as they were for another host. May be repeated.
         """
         return False

@@ -74,7 +74,11 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
     def take_over(
         self, context: RequestContext, instance: Instance, source: str, volumes: Sequence[Attachment] = ()
     ) -> bool:
-        """QEMU locks the images that it has open: where the guest still runs on its old host, it does not start here."""
+        """QEMU locks the images that it has open: where the guest still runs on its old host, it does not start here.
+
+        A guest at rest is not started: if this evacuation fails, its old host still has the memory of a suspended guest,
+        which fits only the disks as they are now.
+        """
         there = self._shared_guests(source)
         if there is None:
             return False
@@ -85,7 +89,8 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
             explained(f"The guest cannot be started from its disks of {source}"),
         ):
             self._disks.adopt(instance, there)
-            self._start(instance)
+            if instance.vm_state not in states.AT_REST:
+                self._start(instance)
         return True
 
     def get_info(self, instance_uuid: str) -> GuestInfo:

@@ -811,6 +811,24 @@ def test_a_take_over_that_fails_leaves_the_disks(
     assert [] == alive.driver.list_instance_uuids()
 
 
+@pytest.mark.parametrize("at_rest", states.AT_REST)
+def test_a_guest_at_rest_is_taken_over_without_a_start(
+    sharing: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch, at_rest: str
+) -> None:
+    """A boot would change disks to which the memory on the former host belongs, if the evacuation fails afterwards."""
+    dead, alive = sharing
+    guest = dataclasses.replace(dead.spawn(flavor=builders.a_flavor(**SMALL)), vm_state=at_rest)
+    moved, started = dataclasses.replace(guest, node="alive", attempt=1), []
+    monkeypatch.setattr(alive.driver, "_start", started.append)
+    assert alive.driver.take_over(alive.context, moved, "dead")
+    alive.driver.power_off(alive.context, moved)
+    assert ([], states.SHUTDOWN) == (started, alive.driver.get_info(moved.uuid).state)
+    assert "switched_off" not in alive.driver.get_per_instance_usage()[moved.uuid]
+    monkeypatch.undo()
+    alive.driver.power_on(alive.context, dataclasses.replace(moved, vm_state=states.STOPPED))
+    assert states.RUNNING == alive.state(moved)
+
+
 def test_disks_without_a_record_stay(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     """A crash leaves none: the file is damaged, and what a guest has written is not thrown away for that."""
     guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
