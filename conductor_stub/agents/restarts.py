@@ -3,7 +3,8 @@
 
 Called by :mod:`conductor_stub.agents.manager`. Each restart is an event of the instance, so neither a restart of its
 agent nor another conductor begins the count anew. The move is a cold migration, never an evacuation: the host is up,
-and its agent must have switched the guest off before the destination starts it.
+and its agent must have switched the guest off before the destination starts it. A host that was forced down restarts
+nothing, since its instances may be evacuated at any time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fleet.clock import seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import history, instances, moves
+from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.objects import fields
 from fleet.objects.guest_restarts import MOST_RESTARTS, Fate, Next, RestartLimits
@@ -78,6 +80,8 @@ def decide(tx: Transaction, death: Death, pinned: str, migration: str, ctx: Step
         return Answer(Fate.WAIT)
     if death.power_state not in states.DOWN or row.power_state != death.power_state:
         return Answer(Fate.WAIT)
+    if recoveries.is_off(tx, death.host):
+        return Answer(Fate.WAIT, why=f"host {death.host} counts as off, and the instance may be evacuated from it")
     limits = death.limits
     began = ctx.now - seconds(limits.window_s)
     known = history.newest(tx, row.uuid, RESTART, began, MOST_RESTARTS)

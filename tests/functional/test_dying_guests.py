@@ -112,6 +112,14 @@ def test_a_guest_that_runs_or_is_elsewhere_is_left_alone(guest: Guest) -> None:
     assert [] == guest.restarts()
 
 
+def test_a_host_that_is_forced_down_restarts_nothing(guest: Guest) -> None:
+    """Its instances may be evacuated at any time, and on shared storage two guests would have one disk."""
+    guest.operator.force_down("h1", True)
+    assert (WAIT, 0) == guest.ask()
+    guest.operator.force_down("h1", False)
+    assert (START, 1) == guest.ask()
+
+
 def test_it_moves_to_another_host_and_stays_there(guest: Guest) -> None:
     """The source switches it off before the destination starts it; the move confirms itself; it does not move twice."""
     guest.used_up()
