@@ -50,6 +50,10 @@ class LiveMigrationFailed(SpawnFailed):
     """A live migration failed, and the guest runs on where it was. The message is the reason."""
 
 
+class DestinationUnreachable(SpawnFailed):
+    """The hypervisor here does not have the guest of a live migration any more, and its destination does not answer."""
+
+
 class ComputeDriver:
     """Runs the guests of one host. The agent creates one driver for each host.
 
@@ -248,12 +252,13 @@ class ComputeDriver:
         """Move a running guest to the host ``dest``, which has prepared for it. Return when the guest runs there.
 
         May be repeated, also while an earlier call still runs in the hypervisor: it is then followed. A guest that has left
-        already is a success. Any exception but these two means that it is unknown where the guest is: the call is repeated.
+        already is a success. Any other exception means that it is unknown where the guest is: the call is repeated.
 
         :param progress: may be called with the copied part in per cent
         :param begin: False: only follow one that is under way, to its end
         :param cells: the NUMA topology that the destination has claimed for the guest: it runs on other CPUs and cells there
         :raises LiveMigrationFailed: the guest has not left, and will not leave
+        :raises DestinationUnreachable: it is not here; if the destination is off for certain, it has left
         :raises errors.NotSupported:
         """
         raise errors.NotSupported(what="A live migration", driver=type(self).__name__)

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from compute_agent.drivers import time_limit
-from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
+from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
 from compute_agent.drivers.libvirt.disks.guest_disks import SHARED_MARK
@@ -70,7 +70,7 @@ class LiveMoves(GuestAccess):
         self._record(instance.uuid)
         why, domain = "no migration of it is under way", self._find(instance.uuid)
         if domain is None:
-            self._require_arrived(instance.uuid, dest, begin)
+            self._require_arrived(instance.uuid, dest)
             return
         post_copy = self._options.live_migration_permit_post_copy
         followed = self._connection.call(lambda _connection: live.follow(domain, progress, post_copy))
@@ -83,19 +83,19 @@ class LiveMoves(GuestAccess):
         left = self._find(instance.uuid)
         self._connection.call(lambda _connection: live.has_left(left, why))
 
-    def _require_arrived(self, uuid: str, dest: str, begin: bool) -> None:
+    def _require_arrived(self, uuid: str, dest: str) -> None:
         """Ask the destination for a guest that libvirt does not have here: it has left, or its domain was removed by hand.
 
-        :param begin: False: a destination that does not answer is taken for the place of the guest, since it may be lost
         :raises LiveMigrationFailed: the destination has no such domain
-        :raises SpawnFailed: it is unknown
+        :raises DestinationUnreachable: it is unknown
         """
         try:
             with peer.connected(self._connection.open_other, self._uri_of(dest)) as there:
                 there.lookupByUUIDString(uuid)
-        except Unreachable:
-            if begin:
-                raise
+        except Unreachable as away:
+            raise DestinationUnreachable(
+                f"The guest is not here, and the libvirt of {dest} does not answer: {away}"
+            ) from away
         except library().libvirtError as failure:
             if failure.get_error_code() != library().VIR_ERR_NO_DOMAIN:
                 raise

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
+from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders
@@ -29,18 +29,20 @@ class Unknown(Exception):
 def run(context: RequestContext, host: Host, migration: Migration, progress: Callable[[int], object]) -> None:
     """Move the guest. A migration that is to be aborted is not started; one under way is followed to its end.
 
-    A guest with a part of its memory on a lost destination is switched off: it cannot continue on any host.
+    A guest with a part of its memory on a lost destination is switched off: it cannot continue on any host. A guest that is
+    not here any more, and whose destination does not answer, has left only if that host is off for certain. A deadline
+    proves nothing.
 
     :raises LiveMigrationFailed: errors.NotSupported: the guest has not left
     :raises Unknown: the same call must be made again
     """
-    driver, instance = host.driver, migration.at_source
+    driver, instance, dest = host.driver, migration.at_source, migration.dest_compute or ""
     aborted, held = migration.is_aborted, migration.held
     cells = held and held.claimed and held.claimed.numa_topology
     # Only drivers that report to take running guests with cells get any.
     anew = {"cells": cells} if cells else {}
+    is_lost = move_states.failed_with(migration.failure, move_states.DESTINATION_LOST)
     try:
-        is_lost = move_states.failed_with(migration.failure, move_states.DESTINATION_LOST)
         if is_lost and driver.is_halfway(instance.uuid):
             LOG.warning("The guest is switched off: a part of its memory is lost with host %s", migration.dest_compute)
             driver.power_off(context, instance)
@@ -49,9 +51,13 @@ def run(context: RequestContext, host: Host, migration: Migration, progress: Cal
             )
         if aborted:
             driver.live_migration_abort(context, instance.uuid)
-        driver.live_migration(context, instance, migration.dest_compute or "", progress, begin=not aborted, **anew)
+        driver.live_migration(context, instance, dest, progress, begin=not aborted, **anew)
     except (LiveMigrationFailed, errors.NotSupported):
         raise
+    except DestinationUnreachable as unreachable:
+        if not is_lost:
+            raise Unknown(str(unreachable)) from unreachable
+        LOG.warning("The guest counts as moved to host %s, which is off for certain: %s", dest, unreachable)
     except Exception as failed:
         raise Unknown(f"{type(failed).__name__}: {failed}") from failed
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compute_agent.drivers.base import LiveMigrationFailed
+from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.manager import ComputeManager
 from compute_agent.work.moves.mover import Mover
@@ -194,6 +194,26 @@ def test_a_guest_of_which_a_lost_host_has_a_part_is_switched_off(
     part = live("running", SOURCE, failure={"error": "DestinationLost", "message": "fenced", "details": {}})
     monkeypatch.setattr(part.world.driver, "is_halfway", lambda _uuid: halfway)
     assert ("reverting", power) == (part.look(), part.power())
+
+
+@pytest.mark.parametrize(
+    ("failure", "after"),
+    [
+        pytest.param(None, "running", id="under way"),
+        pytest.param(ABORTED, "running", id="aborted by an operator"),
+        pytest.param({"error": "MoveTimeout", "message": "late"}, "running", id="past its deadline"),
+        pytest.param({"error": move_states.DESTINATION_LOST, "message": "off"}, "post-migrating", id="off for certain"),
+    ],
+)
+def test_a_destination_that_does_not_answer_has_no_guest_for_that(failure: Any, after: str) -> None:
+    """The source does not have the guest any more. Time alone does not show where the guest is."""
+    part = live("running", SOURCE, failure)
+
+    def unreachable(*_arguments: object, **_more: object) -> None:
+        raise DestinationUnreachable("no answer")
+
+    part.world.driver.live_migration = unreachable
+    assert after == part.look()
 
 
 def test_without_a_guest_there_is_nothing_to_find() -> None:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from compute_agent.drivers import time_limit
-from compute_agent.drivers.base import LiveMigrationFailed, SpawnFailed
+from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
@@ -899,9 +899,11 @@ def test_a_guest_without_a_domain_has_left_only_if_the_destination_has_it(
     machine.driver.spawn(machine.context, arrived, arrived.image)
     migrate()
     source.driver.conf.set_override("migration_uri", "test:///no/such/file", group="libvirt")
-    with pytest.raises(SpawnFailed, match="cannot be reached"):
-        migrate()
-    migrate(begin=False)
+    for begin in (True, False):
+        with pytest.raises(
+            DestinationUnreachable, match="the libvirt of machine does not answer: .* cannot be reached"
+        ):
+            migrate(begin=begin)
     source.driver.cleanup_host("source")
 
 
