@@ -11,9 +11,6 @@ import functools
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
-
-from oslo_log import log as logging
 
 from compute_agent.node import claims
 from compute_agent.node.claims import Resources
@@ -22,9 +19,6 @@ from fleet import errors
 from fleet.hardware.node import Hardware
 from fleet.objects import Claimed, HostLimits, HostReport, Instance, numa, pci
 
-LOG = logging.getLogger(__name__)
-
-Recorded = TypeVar("Recorded")
 FORGIVE_AFTER_S = 600.0
 
 
@@ -155,8 +149,8 @@ class ResourceTracker:
         :param instance: if it is here
         :param moving: what a move of it holds here
         """
-        here = _Held(Resources.claimed_by(instance), _hardware_of(uuid, Holding.of, instance)) if instance else None
-        coming = _Held(Resources.of_claim(moving), _hardware_of(uuid, Holding.of_claim, moving)) if moving else None
+        here = _Held(Resources.claimed_by(instance), Holding.of(instance)) if instance else None
+        coming = _Held(Resources.of_claim(moving), Holding.of_claim(uuid, moving)) if moving else None
         with self._lock:
             for holdings, held in ((self._held, here), (self._moves, coming)):
                 if held is not None:
@@ -273,15 +267,6 @@ class ResourceTracker:
         with self._lock:
             forgiven = self._clock() - self._failed_at > self._forgive_after_s
             return 0 if forgiven else self._failed_builds
-
-
-def _hardware_of(uuid: str, read: Callable[[Recorded], Holding], recorded: Recorded) -> Holding:
-    """Return the cells and devices of a claim in the ledger; none if they are malformed: one row must not stop its host."""
-    try:
-        return read(recorded)
-    except errors.InvalidInput as malformed:
-        LOG.error("The cells and devices of instance %s are not counted: %s", uuid, malformed.message)
-        return NOTHING
 
 
 def _total(report: HostReport) -> Resources:

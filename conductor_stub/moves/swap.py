@@ -19,9 +19,9 @@ from fleet.json_codec import JSONMapping, JSONObject
 def swap(tx: Transaction, move: Move, spec: Mapping[str, object], ctx: StepContext, **values: object) -> None:
     """Put the instance where the record holds its claim, with ``spec``. The record then holds what the instance had."""
     record, row = move.record, move.instance
-    here = {"host": record.held_host, "node": record.held_node, **claimed.columns(claimed.of(record))}
+    here = {"host": record.held_host, "node": record.held_node, **claimed.columns(claimed.held(record))}
     machine.set_instance(tx, row, ctx, **here, **_sizes(row, spec), **values)
-    moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **claimed.columns(claimed.of(row)))
+    moves.update(tx, record.uuid, ctx.now, held_host=row.host, held_node=row.node, **claimed.columns(claimed.held(row)))
 
 
 def _sizes(row: RequestedInstance, spec: JSONMapping) -> JSONObject:

@@ -45,6 +45,24 @@ def recount(host: HostTopology, instances: Iterable[InstanceTopology]) -> HostTo
     return HostTopology(tuple(cells.values()))
 
 
+def full(host: HostTopology) -> HostTopology:
+    """Return the host with nothing free: what one of its instances holds is unknown."""
+    return HostTopology(
+        tuple(
+            dataclasses.replace(
+                cell,
+                cpu_usage=max(cell.cpu_usage, len(cell.cpuset)),
+                memory_usage=max(cell.memory_usage, cell.memory),
+                pinned_cpus=cell.dedicated_cpus,
+                mempages=tuple(
+                    dataclasses.replace(pages, used=max(pages.used, pages.total)) for pages in cell.mempages
+                ),
+            )
+            for cell in host.cells
+        )
+    )
+
+
 def without(host: HostTopology, held: InstanceTopology) -> HostTopology:
     """Return the host as if one of its instances were not there."""
     cells = {cell.id: cell for cell in host.cells}

@@ -7,9 +7,15 @@ Agents report it after a claim, and the ledger keeps it for each instance and mo
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 from fleet.json_codec import JSONObject
 from fleet.objects import fields, numa, pci
+
+#: In place of cells and devices that cannot be read in the ledger. They are not empty, and no parser accepts them: a host
+#: that reads them does not take what they stand for as free.
+UNKNOWN_CELLS: Final[JSONObject] = {"cells": "unreadable"}
+UNKNOWN_DEVICES: Final[list[JSONObject]] = [{"address": None}]
 
 
 @dataclasses.dataclass(frozen=True)

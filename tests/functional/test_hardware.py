@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from compute_agent.node.resource_tracker import ResourceTracker
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.feed.feed import ChangeFeed
+from fleet.db.tables import models
 from fleet.hardware.aliases import parse_aliases
 from fleet.objects import Claim, HostLimits, HostReport, Instance, pci
 from scheduler.compute import filters
@@ -115,6 +117,52 @@ def test_a_claim_shows_in_the_node_and_is_given_back_on_delete(conductor: Conduc
     conductor.termination.terminate(context(), [first])
     conductor.agents.destroyed(context(), first, "h1")
     assert EMPTY == node_row(conductor)
+
+
+FULL = {"pinned": [[0, 1, 2, 3], [4, 5, 6, 7]], "memory": [4096, 4096], "free": [1]}
+
+
+@pytest.mark.parametrize("text", ['{"cells": "all"}', '{"cells": 1%s}' % ("0" * 320)], ids=["malformed", "unreadable"])
+@pytest.mark.parametrize(
+    ("column", "expected", "refused"),
+    [
+        ("claimed_numa_topology", FULL, "The requested NUMA topology"),
+        ("claimed_pci_devices", {**ONE, "free": []}, "The PCI claim failed"),
+    ],
+)
+def test_a_claim_that_cannot_be_read_may_be_any_of_its_node(
+    conductor: Conductor,
+    column: str,
+    expected: dict[str, Any],
+    refused: str,
+    text: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Schedulers and the host see nothing of its kind free, until the instance is deleted. The log names it."""
+    uuid = claim(conductor, tracker())
+    conductor.finish(uuid, "h1")
+    break_claim(conductor, uuid, column, text)
+    report(conductor)
+    assert expected == node_row(conductor)
+    assert any(uuid in line and column in line for line in caplog.messages)
+
+    agent = tracker()
+    for each in conductor.agents.host_instances("h1"):
+        agent.track(each)
+    with pytest.raises(errors.ComputeResourcesUnavailable, match=refused):
+        claim(conductor, agent)
+    conductor.termination.terminate(context(), [uuid])
+    conductor.agents.destroyed(context(), uuid, "h1")
+    assert EMPTY == node_row(conductor)
+
+
+def break_claim(conductor: Conductor, uuid: str, column: str, text: str) -> None:
+    instances = models.METADATA.tables["instances"]
+    with conductor.database.engine.begin() as connection:
+        value: sa.ColumnElement[Any] = sa.cast(sa.literal(text), sa.Text)
+        if connection.dialect.name == "postgresql":
+            value = sa.cast(value, sa.JSON)
+        connection.execute(instances.update().where(instances.c.uuid == uuid).values({column: value}))
 
 
 def test_a_failed_attempt_gives_everything_back(conductor: Conductor) -> None:

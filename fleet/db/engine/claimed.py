@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Protocol
 
+from fleet import stored_json
 from fleet.json_codec import JSONList, JSONObject
 from fleet.objects import Claimed
+from fleet.objects.claimed import UNKNOWN_CELLS, UNKNOWN_DEVICES
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Claimed))
 
@@ -32,6 +34,23 @@ def columns(claim: Claimed) -> dict[str, object]:
 def of(row: ClaimRow) -> Claimed:
     """The claim of an instance's row, or of a record."""
     return Claimed(**{name: getattr(row, f"claimed_{name}") for name in _NAMES})
+
+
+def held(row: ClaimRow) -> Claimed:
+    """:func:`of` for hosts, and to be stored again: cells and devices that cannot be read are unknown, not none."""
+    return dataclasses.replace(of(row), numa_topology=cells(row), pci_devices=devices(row))
+
+
+def cells(row: ClaimRow) -> JSONObject | None:
+    """The claimed cells of a row; UNKNOWN_CELLS if they cannot be read."""
+    found = row.claimed_numa_topology
+    return UNKNOWN_CELLS if stored_json.is_unreadable(found) else found
+
+
+def devices(row: ClaimRow) -> JSONList | None:
+    """The claimed devices of a row; UNKNOWN_DEVICES if they cannot be read."""
+    found = row.claimed_pci_devices
+    return UNKNOWN_DEVICES if stored_json.is_unreadable(found) else found
 
 
 NOTHING = columns(Claimed(memory_mb=0, disk_gb=0, vcpus=0))

@@ -6,22 +6,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, cast
 
 import sqlalchemy as sa
+from oslo_log import log as logging
 
+from fleet import errors, stored_json
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
-from fleet.db.tables.sql_types import Columns, Select
+from fleet.db.tables.sql_types import Column, Columns, Select
 from fleet.hardware import pools, usage
 from fleet.json_codec import JSONList, JSONObject
 from fleet.objects import numa, pci
+from fleet.telemetry import rate_limited_log
+
+LOG = logging.getLogger(__name__)
 
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
 
 
+Parsed = TypeVar("Parsed")
+_said = rate_limited_log.RateLimit()
+
+
 class _Held(Protocol):
+    instance: str
     claimed_numa_topology: JSONObject | None
     claimed_pci_devices: JSONList | None
 
@@ -39,10 +50,10 @@ def columns(
     # Most nodes have neither, and need no query.
     held = _held(tx, host, node) if topology or free else []
     if topology is not None:
-        instances = [numa.InstanceTopology.from_wire(row.claimed_numa_topology) for row in held]
-        topology = usage.recount(topology, [each for each in instances if each is not None])
-    devices = [device for row in held for device in pci.devices_from_wire(row.claimed_pci_devices)]
-    free = pools.less(free, [device.kind for device in devices])
+        cells = _known(held, "claimed_numa_topology", numa.InstanceTopology.from_wire)
+        topology = usage.full(topology) if cells is None else usage.recount(topology, [each for each in cells if each])
+    devices = _known(held, "claimed_pci_devices", pci.devices_from_wire) if free else []
+    free = () if devices is None else pools.less(free, [device.kind for each in devices for device in each])
     return {
         "numa_topology": topology and topology.to_wire(),
         "pci_device_pools": all_pools,
@@ -50,16 +61,38 @@ def columns(
     }
 
 
+def _known(held: Sequence[_Held], column: str, parse: Callable[[object, str], Parsed]) -> list[Parsed] | None:
+    """Return what the rows hold. None if one of them cannot be read: anything on the node may be what it holds."""
+    found = []
+    for row in held:
+        value = getattr(row, column)
+        try:
+            if stored_json.is_unreadable(value):
+                raise errors.InvalidInput(field=column, reason="cannot be read")
+            found.append(parse(value, column))
+        except errors.InvalidInput as malformed:
+            if _said.due(f"{row.instance} {column}") is not None:
+                LOG.error(
+                    "The claim of instance %s is unknown (%s): nothing of this kind counts as free on its node until the "
+                    "instance is deleted",
+                    *(row.instance, malformed.message),
+                )
+            return None
+    return found
+
+
 def _held(tx: Transaction | sa.Connection, host: str, node: str) -> list[_Held]:
     here = (INSTANCES.c.host == host, INSTANCES.c.node == node, sa.not_(INSTANCES.c.deleted))
     moving = (MIGRATIONS.c.held_host == host, MIGRATIONS.c.held_node == node)
-    both = _holding(INSTANCES, *here).union_all(_holding(MIGRATIONS, *moving))
+    both = _holding(INSTANCES, INSTANCES.c.uuid, *here).union_all(
+        _holding(MIGRATIONS, MIGRATIONS.c.instance_uuid, *moving)
+    )
     # Devices are taken from pools in this order.
     return cast("list[_Held]", list(tx.execute(both.order_by("holder"))))
 
 
-def _holding(table: sa.Table, *where: Any) -> Select:
+def _holding(table: sa.Table, instance: Column, *where: Any) -> Select:
     topology, devices = table.c.claimed_numa_topology, table.c.claimed_pci_devices
-    return sa.select(table.c.uuid.label("holder"), topology, devices).where(
+    return sa.select(table.c.uuid.label("holder"), instance.label("instance"), topology, devices).where(
         *where, sa.or_(topology.is_not(None), devices.is_not(None))
     )

@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping
 
 from fleet import errors, states, stored_json
+from fleet.db.engine import claimed
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor, Image, Instance
@@ -84,8 +85,8 @@ def to_instance(row: RequestedInstance) -> Instance:
         claimed_memory_mb=row.claimed_memory_mb,
         claimed_disk_gb=row.claimed_disk_gb,
         claimed_vcpus=row.claimed_vcpus,
-        claimed_numa_topology=row.claimed_numa_topology or None,
-        claimed_pci_devices=row.claimed_pci_devices or None,
+        claimed_numa_topology=claimed.cells(row) or None,
+        claimed_pci_devices=claimed.devices(row) or None,
         interfaces=row.interfaces or None,
         shelved_attempt=_shelved_attempt(row.vm_state, row.shelved),
         task_deadline=task_deadline(row.task_state, row.deadline),

@@ -276,4 +276,4 @@ def _sizing(spec: JSONMapping, instance: RequestedInstance, record: MigrationRow
 def _holding(record: MigrationRow) -> Holding | None:
     if record.held_host is None:
         return None
-    return Holding(record.instance_uuid, record.held_host, record.held_node, claimed.of(record))
+    return Holding(record.instance_uuid, record.held_host, record.held_node, claimed.held(record))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 from typing import Any
 
@@ -18,7 +19,8 @@ from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import recovery
 from fleet import errors
 from fleet.hardware.node import Hardware, Wanted
-from fleet.objects import HostLimits, Instance, numa, pci
+from fleet.objects import Claimed, HostLimits, Instance, numa, pci
+from fleet.objects.claimed import UNKNOWN_CELLS, UNKNOWN_DEVICES
 from tests.unit.compute_agent import builders as agents
 from tests.unit.hardware import builders
 from tests.worlds.one_host import one_host
@@ -286,3 +288,40 @@ def test_an_agent_says_what_is_wrong_with_its_devices():
     with pytest.raises(errors.ReportRefused) as refused:
         inventory.to_report("h", "h", resources, inventory.HostPolicy(), 0, 0)
     assert "pci_passthrough_devices.0.address" == refused.value.field
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["an instance", "a move"])
+@pytest.mark.parametrize(
+    ("malformed", "pinned", "devices"),
+    [
+        pytest.param({"numa_topology": {"cells": "all"}}, False, True, id="cells"),
+        pytest.param({"numa_topology": UNKNOWN_CELLS}, False, True, id="cells that the conductor cannot read"),
+        pytest.param({"pci_devices": [{"address": None}]}, True, False, id="devices"),
+        pytest.param({"pci_devices": UNKNOWN_DEVICES}, True, False, id="devices that the conductor cannot read"),
+    ],
+)
+def test_what_a_malformed_claim_may_hold_is_given_to_no_other(
+    malformed: dict[str, Any], pinned: bool, devices: bool, moves: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be any CPU or device of its kind. Instances without cells and devices find room as before."""
+    made, broken = tracker(), agents.an_instance()
+    known = Claimed(memory_mb=512, disk_gb=10, vcpus=1)
+    if moves:
+        made.count(broken.uuid, None, dataclasses.replace(known, **malformed))
+    else:
+        values = {f"claimed_{name}": value for name, value in malformed.items()}
+        made.track(dataclasses.replace(broken, **values))
+    (line,) = agents.lines(caplog, logging.ERROR)
+    assert broken.uuid in line
+    assert f"claimed_{next(iter(malformed))}" in line
+
+    def takes(wanted: Instance) -> bool:
+        try:
+            made.instance_claim(wanted, HostLimits())
+        except errors.ComputeResourcesUnavailable:
+            return False
+        return True
+
+    assert (pinned, devices, True) == (takes(instance()), takes(instance(None, 1)), takes(agents.an_instance()))
+    made.release(broken.uuid)
+    assert (True, True) == (takes(instance()), takes(instance(None, 1)))
