@@ -29,7 +29,7 @@ from fleet.db.catalog import groups
 from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
-from fleet.db.instances import builds, history, instance_values
+from fleet.db.instances import builds, history, instance_values, moves
 from fleet.db.instances.waiting.kept_host import Kept
 from fleet.db.tables.catalog import GroupRow
 from fleet.db.tables.instances import RequestedInstance
@@ -183,6 +183,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         request_spec.leave_alone(properties, list(self._lacking(row)))
         if row.shelved:
             request_spec.leave_alone(properties, self._without_disk(row))
+            request_spec.leave_alone(properties, self._database.read(moves.vacated, row.uuid))
             if spec.get("requested_host"):
                 properties["requested_destination"] = {"host": spec["requested_host"]}
         if row.group_uuid:

@@ -142,11 +142,8 @@ class MovePlacement(Placement[Move, Move]):
         for forced in ("force_hosts", "force_nodes"):
             properties.pop(forced, None)
         new_flavor = record.new_spec["flavor"] != record.old_spec["flavor"]
-        # On a host that it was evacuated from the instance would meet the guest that it left there.
-        left_out = [
-            *([] if new_flavor and self.same_host else [record.source_compute]),
-            *moves.not_cleaned(connection, [row.uuid]).get(row.uuid, ()),
-        ]
+        stays = new_flavor and self.same_host
+        left_out = [*([] if stays else [record.source_compute]), *moves.vacated(connection, row.uuid)]
         # The hosts that the guest or its disks can reach, or that have the disks already.
         if record.migration_type == move_states.LIVE_MIGRATION:
             way = ways.Ways(connection)

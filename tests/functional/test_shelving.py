@@ -16,6 +16,7 @@ from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from fleet.db.upkeep import audit
 from fleet.objects import host_report
+from tests import factories
 from tests.worlds.conductor import INCARNATION, Conductor, context
 
 OFF, ON, GONE = states.SHUTDOWN, states.RUNNING, states.NOSTATE
@@ -187,6 +188,26 @@ def test_a_zone_or_a_host(conductor: Conductor, uuid: str) -> None:
             properties.get("requested_destination"),
         )
         assert "force_hosts" not in properties
+
+
+def test_it_does_not_go_to_a_host_that_it_was_evacuated_from(conductor: Conductor, uuid: str) -> None:
+    """As for every move: until that host has removed the old guest, it would take the new one for it."""
+    gone = {"source_compute": "h2", "source_node": "h2", "dest_compute": "h1", "dest_node": "h1"}
+    values = {"uuid": factories.uuid(5), "instance_uuid": uuid, "migration_type": "evacuation", "status": "done"}
+    values |= {"attempt": 1, "old_spec": {}, "new_spec": {}, "plan": {}, "created_at": conductor.clock(), **gone}
+    conductor.database.write(lambda tx: tx.insert(models.migrations, values))
+    shelve(conductor, uuid)
+
+    def ignored() -> list[str]:
+        conductor.scheduler.answers.append(errors.NoValidHost(reason="full"))
+        conductor.operator.unshelve_instance(uuid)
+        conductor.work()
+        _spec, properties = conductor.scheduler.requests[-1]
+        return properties["ignore_hosts"]
+
+    assert ["h2", "h3"] == ignored()
+    conductor.agents.destroyed(context(), uuid, "h2")
+    assert ["h3"] == ignored()
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,14 @@ def not_cleaned(connection: sa.Connection, instance_uuids: Sequence[str]) -> dic
     return found
 
 
+def vacated(connection: sa.Connection, instance_uuid: str) -> list[str]:
+    """Return the hosts that every placement of the instance leaves out: its old guest may still be there.
+
+    Its cleaning would otherwise be taken for the removal of the new guest.
+    """
+    return not_cleaned(connection, [instance_uuid]).get(instance_uuid, [])
+
+
 def to_migration(
     instance: RequestedInstance,
     record: MigrationRow,
