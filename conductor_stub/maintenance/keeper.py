@@ -174,8 +174,8 @@ class MaintenanceKeeper:
         if plan.hook is None:
             # Nothing is run, so it waits for no hook of another maintenance.
             take()
-        else:
-            self._hooks.begin(take, lambda order: self._run(order, plan, row.id, lease))
+        elif not self._hooks.begin(take, lambda order: self._run(order, plan, row.id, lease)):
+            self._database.write(working.wait, row.id, f"its hook waits: {_HOOKS} hooks run already", self._clock())
 
     def _run(self, order: working.Order, plan: MaintenanceRow, key: int, lease: str) -> None:
         ended = self._hook(order.command, order.environment(), self._settings.hook_timeout_s, "the hook")

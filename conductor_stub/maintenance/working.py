@@ -79,6 +79,14 @@ def take(
     return Order((*settings.hooks[plan.hook], row.host), row.host, plan.name, attempt)
 
 
+def wait(tx: Transaction, key: int, why: str, now: datetime.datetime) -> None:
+    """Write why no conductor has begun the hook of a host. The conductor that takes it removes the reason."""
+    row = maintenances.lock_host(tx, key)
+    is_leased = row.lease_until is not None and row.lease_until > now
+    if row.status == maintenance_states.WORKING and not is_leased and row.problem != why:
+        maintenances.update_host(tx, key, now, problem=why)
+
+
 @failpoints.commits("conductor.maintenance_worked")
 def finish(tx: Transaction, key: int, lease: str, ended: Ended, now: datetime.datetime) -> bool:
     """Write the outcome of a hook. Return False if it counts for nothing."""

@@ -21,13 +21,14 @@ class Beside:
         self._free = threading.BoundedSemaphore(most)
         self._spawn = spawn
 
-    def begin(self, take: Callable[[], Order | None], work: Callable[[Order], object]) -> None:
-        """Take an order, and do the work for it beside the caller. Nothing is taken while as many as allowed are under way.
+    def begin(self, take: Callable[[], Order | None], work: Callable[[Order], object]) -> bool:
+        """Take an order, and do the work for it beside the caller. Nothing is taken while as many as allowed are under way:
+        False is returned then.
 
         :param take: returns None if there is nothing to do
         """
         if not self._free.acquire(blocking=False):
-            return
+            return False
         is_begun = False
         try:
             order = take()
@@ -37,6 +38,7 @@ class Beside:
         finally:
             if not is_begun:
                 self._free.release()
+        return True
 
     def _do(self, work: Callable[[Order], object], order: Order) -> None:
         try:

@@ -208,6 +208,21 @@ def test_the_wanted_release(stage: Stage) -> None:
     assert "returning" == stage.hosts()["h1"]
 
 
+def test_a_host_shows_that_its_hook_waits_for_a_place(stage: Stage) -> None:
+    """Until a conductor has a free one, be it another."""
+    hooks = stage.conductor.maintenance_keeper._hooks
+    stage.conductor.maintenance_keeper._hooks = Beside(0, lambda work: None)
+    stage.run(["h1"], hook="reboot")
+    stage.look(3)
+
+    assert "its hook waits: 32 hooks run already" == stage.problem("h1")
+    stage.conductor.maintenance_keeper._hooks = hooks
+    stage.look()
+    assert stage.problem("h1") is None
+    stage.conductor.run_fences()
+    assert 1 == len(stage.conductor.hooked)
+
+
 def test_a_hook_that_fails(stage: Stage) -> None:
     """The host stays out of use with the reason, until an operator goes on; then the hook runs again."""
     stage.run(["h1"], hook="reboot")
