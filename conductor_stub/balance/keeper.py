@@ -62,12 +62,18 @@ class BalanceKeeper:
         self._settings = settings
         self._clock = clock
         self._said = RateLimit()
+        #: Aggregates with a value of the metric.
+        self._measured: set[str] = set()
 
     def look(self) -> None:
         """Continue the moves that are under way, and begin rounds of the aggregates that are due."""
         for row in self._database.read(balances.moving):
             self._quietly(row.aggregate, lambda row=row: self._move(row))
-        for aggregate, mode in self._database.read(_modes).items():
+        modes = self._database.read(_modes)
+        for gone in self._measured - modes.keys():
+            metrics.BALANCE_ABOVE_MEAN.remove(gone)
+        self._measured &= modes.keys()
+        for aggregate, mode in modes.items():
             self._quietly(aggregate, lambda aggregate=aggregate, mode=mode: self._look_at(aggregate, mode))
 
     def _quietly(self, aggregate: str, work: Any) -> None:
@@ -87,6 +93,7 @@ class BalanceKeeper:
             return
         found, record = self._trying.round(aggregate, hot_since, now)
         metrics.BALANCE_ABOVE_MEAN.labels(aggregate).set(found.before)
+        self._measured.add(aggregate)
         hot = {host: since.isoformat() for host, since in found.hot_since.items()}
         uuid = uuidutils.generate_uuid()
         lasting = bool(found.not_done.keys() - found.waiting)

@@ -20,6 +20,7 @@ from fleet.db.operations import balances
 from fleet.db.tables import models
 from fleet.failpoints import names
 from fleet.objects import BuildRequest
+from fleet.telemetry import metrics
 from tests.functional.test_maintenance import HOSTS, Stage
 from tests.worlds.conductor import context
 
@@ -95,6 +96,25 @@ def test_what_was_seen_before_it_was_turned_off_is_its_history(stage: BalanceSta
     assert ("off", {}, None, 1) == (shown["mode"], shown["hot_since"], shown["last"], len(stage.rounds()))
     stage.conductor.operator.pause_balance("web", True)
     assert stage.conductor.operator.list_balances()[0]["paused"]
+
+
+@pytest.mark.parametrize("end", ["turned off", "deleted"])
+def test_an_aggregate_that_is_not_balanced_has_no_metric(stage: BalanceStage, end: str) -> None:
+    def measured() -> list[str]:
+        (metric,) = metrics.BALANCE_ABOVE_MEAN.collect()
+        return [each.labels["aggregate"] for each in metric.samples]
+
+    stage.set_mode("suggest")
+    stage.pass_looks()
+    assert ["web"] == measured()
+    if end == "deleted":
+        for host in HOSTS:
+            stage.conductor.operator.remove_aggregate_host("web", host)
+        stage.conductor.operator.delete_aggregate("web")
+    else:
+        stage.set_mode("off")
+    stage.pass_looks()
+    assert [] == measured()
 
 
 def test_moves_under_way_are_shown_though_it_was_turned_off(stage: BalanceStage) -> None:
