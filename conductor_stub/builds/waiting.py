@@ -21,9 +21,9 @@ from fleet.db.tables.queue import QueuedRow
 from fleet.json_codec import JSONMapping
 from fleet.reasons import Reason
 
-#: Refusals that a change of hosts, instances or aggregates may end. A host for NEVER_FITS does not exist, and no change
-#: corrects a request.
-_MAY_END = frozenset({Reason.CAPACITY, Reason.HOSTS_DOWN, Reason.POLICY})
+#: Refusals that a change of hosts, instances, aggregates or promises may end. A host for NEVER_FITS does not exist, and no
+#: change corrects a request.
+_MAY_END = frozenset({Reason.CAPACITY, Reason.HOSTS_DOWN, Reason.POLICY, Reason.TOLERANCE})
 #: Filters that test what a node's row shows. Room that another filter tests counts as enough.
 _TESTS: Mapping[str, str] = {
     "CoreFilter": "vcpus",
@@ -66,11 +66,13 @@ def why(row: RequestedInstance, refusal: errors.NoValidHost, together: bool) -> 
     }
     tested = {_TESTS[each["name"]] for each in details.get("filters", ()) if each["name"] in _TESTS}
     needs = {name: size[name] if name in tested else 0 for name in size}
+    # A host had room: what other hosts lack is not what a promise needs, and no host is kept for that.
+    had_room = refusal.reason_code is Reason.TOLERANCE
     return Why(
         reason=refusal.reason_code.value,
         message=refusal.reason,
-        lacks=_lacks(details),
-        nearest=_nearest(details),
+        lacks=None if had_room else _lacks(details),
+        nearest=None if had_room else _nearest(details),
         by_room=refusal.reason_code is not Reason.POLICY or bool(_ABOUT_NEIGHBOURS & spec["scheduler_hints"].keys()),
         need_vcpus=needs["vcpus"],
         need_memory_mb=needs["memory_mb"],

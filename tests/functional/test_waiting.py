@@ -46,7 +46,7 @@ def look(conductor: Conductor, after_s: float = 0) -> int:
     return conductor.work()
 
 
-@pytest.mark.parametrize("code", ["CAPACITY", "HOSTS_DOWN", "POLICY"])
+@pytest.mark.parametrize("code", ["CAPACITY", "HOSTS_DOWN", "POLICY", "TOLERANCE"])
 def test_a_build_waits_for_room(conductor: Conductor, code: str) -> None:
     """It is queued with the reason; no message and no step deadline belongs to it, and nobody acts on it."""
     uuid = queue(conductor, code)
