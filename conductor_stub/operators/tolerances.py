@@ -26,9 +26,19 @@ from fleet.rpc.endpoint import endpoint
 class ToleranceManager:
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
-    def __init__(self, database: Database, clock: Clock = utcnow, of_fleet: Tolerance | None = None) -> None:
-        """:param of_fleet: what the options promise for the fleet"""
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock = utcnow,
+        of_fleet: Tolerance | None = None,
+        default_zone: str = "nova",
+    ) -> None:
+        """
+        :param of_fleet: what the options promise for the fleet
+        :param default_zone: zone of the hosts that are in no aggregate with a zone
+        """
         self._database = database
+        self._default_zone = default_zone
         self._of_fleet = of_fleet
         self._clock = clock
         self._acts = Acts(database, clock)
@@ -44,9 +54,10 @@ class ToleranceManager:
         :raises errors.InvalidInput: errors.NotFound: no such zone or aggregate
         """
         wanted = Tolerance.from_wire(tolerance)
-        shown = functools.partial(tolerances.shown, kind=wanted.kind, name=wanted.name)
+        zone = self._default_zone
+        shown = functools.partial(tolerances.shown, kind=wanted.kind, name=wanted.name, default_zone=zone)
         work = tolerances.set_one
-        written = self._acts.write(context, "tolerance.set", wanted.scope, shown, work, wanted, self._clock())
+        written = self._acts.write(context, "tolerance.set", wanted.scope, shown, work, wanted, self._clock(), zone)
         return written.to_wire()
 
     @endpoint
@@ -54,5 +65,6 @@ class ToleranceManager:
         self, context: RequestContext, kind: Literal["fleet", "zone", "aggregate"], name: fields.Text = ""
     ) -> None:
         """:raises errors.NotFound: no such scope, or it promises nothing"""
-        shown = functools.partial(tolerances.shown, kind=kind, name=name)
-        self._acts.write(context, "tolerance.unset", f"{kind} {name}".strip(), shown, tolerances.unset, kind, name)
+        zone, scope = self._default_zone, f"{kind} {name}".strip()
+        shown = functools.partial(tolerances.shown, kind=kind, name=name, default_zone=zone)
+        self._acts.write(context, "tolerance.unset", scope, shown, tolerances.unset, kind, name, zone)

@@ -63,7 +63,7 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
             ActManager(database),
             UseManager(database, clock),
             SearchManager(database),
-            ToleranceManager(database, clock, common.settings.tolerance),
+            ToleranceManager(database, clock, common.settings.tolerance, zone),
             UnshelveManager(database, power.intake, Unshelving(database, builds.placement, zone)),
         ],
         runs=[

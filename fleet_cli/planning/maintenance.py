@@ -65,7 +65,7 @@ class _Command(command.Lister):
             state = planning.state(self.app.conf, "maintenance")
             there = [each for each in state.instances if each.host in set(hosts)]
             guests = [each.uuid for each in there]
-            promised = planning.promised(self.conductor, state)
+            promised = planning.promised(self.conductor, state, self.app.conf.default_availability_zone)
             asked = (self.app.options.verbose_level, _LINES)
             requests = planning.of_instances(self.conductor, guests, *asked, live=True)
             everybody = [each.uuid for each in state.instances if each.host and promised]

@@ -103,13 +103,13 @@ def of_instances(
     return found
 
 
-def promised(conductor: Calls, state: Changes) -> list[Tolerance]:
+def promised(conductor: Calls, state: Changes, default_zone: str) -> list[Tolerance]:
     """Return the promises of the fleet. Print those that have too many losses to prove."""
     hosts, found = sorted({node.host for node in state.nodes}), []
     for each in conductor.operator.list_tolerances():
         promise = Tolerance.from_wire(each)
         values = domains.value_of(state, promise.label) if promise.label else {}
-        if promise.losses(tolerances.hosts_of(promise, hosts, state.aggregates), values) is None:
+        if promise.losses(tolerances.hosts_of(promise, hosts, state.aggregates, default_zone), values) is None:
             listing.remark(f"The promise of the {promise.scope} ({promise.what}) has too many losses to look at")
         else:
             found.append(promise)

@@ -117,7 +117,7 @@ class Rebalance(command.Lister):
             demands,
             parsed_args.within / 100,
             float(parsed_args.time_limit),
-            planning.promised(self.conductor, state),
+            planning.promised(self.conductor, state, self.app.conf.default_availability_zone),
         )
         if not state.nodes:
             raise connection.CommandFailed("there are no hosts: agents have reported none")

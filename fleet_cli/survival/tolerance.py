@@ -118,7 +118,7 @@ class ShowTolerance(listing.Fitted, command.Lister):
 
     def _proved(self, each: Tolerance, state: Any, limit_s: float) -> JSONObject:
         known = sorted({node.host for node in state.nodes})
-        hosts = tolerances.hosts_of(each, known, state.aggregates)
+        hosts = tolerances.hosts_of(each, known, state.aggregates, self.app.conf.default_availability_zone)
         values = domains.value_of(state, each.label) if each.label else {}
         found = each.losses(hosts, values)
         row = {**_row(each), "policy": each.policy, "losses": 0, "unsafe": 0, "not_proved": 0, "why": ""}

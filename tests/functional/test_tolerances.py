@@ -53,13 +53,22 @@ def test_scopes_that_are_not_there(conductor: Conductor) -> None:
     assert ["east"] == [each["name"] for each in operator.list_tolerances()]
 
 
+def test_the_default_zone_promises_as_any_other(conductor: Conductor) -> None:
+    """No aggregate has to name it."""
+    operator = conductor.operator
+    operator.set_tolerance({"kind": "zone", "name": "nova"})
+    assert [("zone", "nova")] == [(each["kind"], each["name"]) for each in operator.list_tolerances()]
+    operator.unset_tolerance("zone", "nova")
+    assert [] == operator.list_tolerances()
+
+
 def test_an_aggregate_may_be_several_zones(conductor: Conductor) -> None:
     """Its hosts are in each of them, as for the zone filter."""
     conductor.operator.create_aggregate("a", {"availability_zone": "east, west"})
     for zone in ("east", "west"):
         conductor.operator.set_tolerance({"kind": "zone", "name": zone})
     known = [Aggregate(1, "a", ["h1"], {"availability_zone": "east, west"})]
-    assert ["h1"] == tolerances.hosts_of(Tolerance("zone", "west"), HOSTS, known)
+    assert ["h1"] == tolerances.hosts_of(Tolerance("zone", "west"), HOSTS, known, "nova")
 
 
 def test_the_options_promise_while_the_ledger_does_not(conductor: Conductor) -> None:

@@ -58,9 +58,9 @@ def promised(connection: Transaction | sa.Connection, of_fleet: Tolerance | None
     return found
 
 
-def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime) -> Tolerance:
+def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime, default_zone: str) -> Tolerance:
     """:raises errors.NotFound: no such zone or aggregate"""
-    name = _stored_name(tx, tolerance.kind, tolerance.name)
+    name = _stored_name(tx, tolerance.kind, tolerance.name, default_zone)
     values: Columns = {"number": tolerance.number, "label": tolerance.label, "policy": tolerance.policy}
     row = tx.execute(_of(tolerance.kind, name).with_for_update()).one_or_none()
     if row is None:
@@ -70,17 +70,17 @@ def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime) -> To
     return tolerance
 
 
-def unset(tx: Transaction, kind: str, name: str) -> None:
+def unset(tx: Transaction, kind: str, name: str, default_zone: str) -> None:
     """:raises errors.NotFound: no such scope, or it promises nothing"""
-    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
+    row = tx.execute(_of(kind, _stored_name(tx, kind, name, default_zone))).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Tolerance of", name=f"{kind} {name}".strip())
     tx.execute(TOLERANCES.delete().where(TOLERANCES.c.id == row.id))
 
 
-def shown(tx: Transaction, kind: str, name: str) -> Values:
+def shown(tx: Transaction, kind: str, name: str, default_zone: str) -> Values:
     """Return an operator's view of a scope. :raises errors.NotFound:"""
-    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
+    row = tx.execute(_of(kind, _stored_name(tx, kind, name, default_zone))).one_or_none()
     return {} if row is None else {field: row._mapping[field] for field in ("number", "label", "policy")}
 
 
@@ -88,22 +88,28 @@ def _of(kind: str, name: str) -> Select:
     return sa.select(TOLERANCES).where(TOLERANCES.c.kind == kind, TOLERANCES.c.name == name).order_by(TOLERANCES.c.id)
 
 
-def _stored_name(tx: Transaction, kind: str, name: str) -> str:
+def _stored_name(tx: Transaction, kind: str, name: str, default_zone: str) -> str:
     """:raises errors.NotFound: no such zone or aggregate"""
     if kind == AGGREGATE:
         return aggregates.find(tx, name).uuid or ""
-    known = {zone for each in aggregates.list_all(tx) for zone in zones_of(each.metadata)} if kind == ZONE else {name}
-    if name not in known:
+    zones = (zone for each in aggregates.list_all(tx) for zone in zones_of(each.metadata))
+    if kind == ZONE and name != default_zone and name not in zones:
         raise errors.NotFound(kind="Zone", name=name)
     return name
 
 
-def hosts_of(tolerance: Tolerance, hosts: Sequence[str], known: Sequence[Grouped]) -> list[str]:
-    """The hosts of a scope, in order. A host may be in several zones. :param known: all aggregates"""
+def hosts_of(tolerance: Tolerance, hosts: Sequence[str], known: Sequence[Grouped], default_zone: str) -> list[str]:
+    """The hosts of a scope, in order. A host may be in several zones.
+
+    :param known: all aggregates
+    :param default_zone: zone of the hosts that are in no aggregate with a zone
+    """
     if tolerance.kind == AGGREGATE:
         inside = {host for each in known if each.name == tolerance.name for host in each.hosts}
     elif tolerance.kind == ZONE:
         inside = {host for each in known if tolerance.name in zones_of(each.metadata) for host in each.hosts}
+        if tolerance.name == default_zone:
+            inside |= set(hosts) - {host for each in known if zones_of(each.metadata) for host in each.hosts}
     else:
         inside = set(hosts)
     return sorted(inside & set(hosts))

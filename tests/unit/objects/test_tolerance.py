@@ -73,9 +73,20 @@ def test_what_is_no_promise(wire: Any, field: str) -> None:
 
 def test_the_hosts_of_a_scope() -> None:
     known = [aggregate(["a", "b", "gone"], 1, availability_zone="east"), aggregate(["c"], 2)]
-    assert HOSTS == tolerances.hosts_of(Tolerance(), HOSTS, known)
-    assert ["a", "b"] == tolerances.hosts_of(Tolerance("zone", "east"), HOSTS, known)
-    assert ["c"] == tolerances.hosts_of(Tolerance("aggregate", known[1].name), HOSTS, known)
+    assert HOSTS == tolerances.hosts_of(Tolerance(), HOSTS, known, "nova")
+    assert ["a", "b"] == tolerances.hosts_of(Tolerance("zone", "east"), HOSTS, known, "nova")
+    assert ["c"] == tolerances.hosts_of(Tolerance("aggregate", known[1].name), HOSTS, known, "nova")
+
+
+def test_the_default_zone_has_the_hosts_without_a_zone() -> None:
+    """As for the zone filter. An aggregate may also name it."""
+    known = [aggregate(["a"], 1, availability_zone="east"), aggregate(["b"], 2)]
+    without = [host for host in HOSTS if host != "a"]
+    assert without == tolerances.hosts_of(Tolerance("zone", "nova"), HOSTS, known, "nova")
+    assert ["a"] == tolerances.hosts_of(Tolerance("zone", "east"), HOSTS, known, "nova")
+    assert HOSTS == tolerances.hosts_of(Tolerance("zone", "nova"), HOSTS, [], "nova")
+    named = [*known, aggregate(["a"], 3, availability_zone="nova")]
+    assert HOSTS == tolerances.hosts_of(Tolerance("zone", "nova"), HOSTS, named, "nova")
 
 
 def test_in_words() -> None:

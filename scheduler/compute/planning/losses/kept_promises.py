@@ -31,7 +31,7 @@ def broken(
     fleet = CopiedFleet(asked, state, conf.service_down_time, HostManager)
     reader = RoomReader(asked, requests_of)
     room, _changed = fleet.read(lambda hosts, _state: reader.read(hosts))
-    lost = fleet.read(lambda hosts, _state: Lost(promised, hosts))
+    lost = fleet.read(lambda hosts, _state: Lost(promised, hosts, conf.default_availability_zone))
     survival = Survival(room, Decisions(fleet, room, reader), LIMIT_S)
     found = enumerate(survival.findings(lost.rows))
     return {lost[number].name for number, each in found if each.verdict is not Verdict.SAFE}

@@ -51,7 +51,7 @@ class OfPromise:
 class Lost(Sequence[Loss]):
     """All losses, each once, and of which promises they are."""
 
-    def __init__(self, promised: Sequence[Tolerance], hosts: Candidates) -> None:
+    def __init__(self, promised: Sequence[Tolerance], hosts: Candidates, default_zone: str) -> None:
         rows_of: dict[str, list[int]] = {}
         for row in hosts.rows[hosts.present()].tolist():
             rows_of.setdefault(hosts.key(row)[0], []).append(row)
@@ -60,7 +60,7 @@ class Lost(Sequence[Loss]):
         number_of: dict[frozenset[str], int] = {}
         self._losses: list[Loss] = []
         for each in promised:
-            scope = tolerances.hosts_of(each, names, known)
+            scope = tolerances.hosts_of(each, names, known, default_zone)
             found = each.losses(scope, _values(hosts, each.label, rows_of) if each.label else {})
             numbers = []
             for loss in found or ():
@@ -87,6 +87,7 @@ class Follower:
 
     def __init__(self, conf: cfg.ConfigOpts, feed: Feed, clock: Clock, requests_of: RequestsOf) -> None:
         asked = packing(loading.load_pipeline(conf))
+        self._default_zone = conf.default_availability_zone
         self.standing = Standing()
         self.room: Room | None = None
         self._fleet = CopiedFleet(asked, feed, conf.service_down_time, HostManager, clock)
@@ -161,7 +162,7 @@ class Follower:
         seen = tuple(promised), hosts.epoch, self._reader.layout, hosts.column("labels").tobytes()
         if self._lost is None or seen != self._seen:
             self._seen = seen
-            return Lost(promised, hosts), room, changed
+            return Lost(promised, hosts, self._default_zone), room, changed
         return self._lost, room, changed
 
 
