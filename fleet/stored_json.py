@@ -24,7 +24,12 @@ _said = rate_limited_log.RateLimit()
 
 
 class Unreadable(JSONObject):
-    """Stands for a value that cannot be read. It is empty and false, and each key of it is one more of its kind."""
+    """Stands for a value that cannot be read. It is empty and false, and each key of it is one more of its kind.
+
+    ``text`` is the value as it is stored.
+    """
+
+    text: str = ""
 
     def __missing__(self, key: str) -> Unreadable:
         return Unreadable()
@@ -43,7 +48,10 @@ def read(text: str | bytes) -> Any:
             "'fleet doctor' names the row",
             *(problem, len(text), left_out),
         )
-    return Unreadable()
+    # Not an argument: copies of a dict are made by its type, as by dataclasses.asdict.
+    found = Unreadable()
+    found.text = text if isinstance(text, str) else text.decode(errors="backslashreplace")
+    return found
 
 
 def fault(text: str | bytes) -> str | None:

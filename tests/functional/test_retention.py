@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -174,3 +175,23 @@ def last(ran: tuple[int, list[str]]) -> tuple[int, str]:
 
 def first(ran: tuple[int, list[str]]) -> tuple[int, str]:
     return ran[0], ran[1][0][: len("8 instances were deleted before")]
+
+
+def test_a_value_that_cannot_be_read_is_archived_as_it_is_stored(
+    conductor: Conductor, database: Database, manage: Manage, tmp_path: pathlib.Path
+) -> None:
+    """The archive is all that is left of it."""
+    text = '{"free": 1%s}' % ("0" * 320)
+    broken, whole = conductor.create(count=2)
+    delete(conductor, broken, whole)
+    details = models.instances.c.details
+    with database.engine.begin() as connection:
+        value: sa.ColumnElement[Any] = sa.cast(sa.literal(text), sa.Text)
+        if connection.dialect.name == "postgresql":
+            value = sa.cast(value, sa.JSON)
+        changed = models.instances.update().where(models.instances.c.uuid == broken)
+        connection.execute(changed.values({details.name: value}))
+    conductor.clock.advance(DAY_S)
+    assert 0 == manage("db", "archive", "--all", str(tmp_path / "archive"))[0]
+    lines = [json.loads(line)["instance"] for line in (tmp_path / "archive").read_text().splitlines()]
+    assert {broken: text, whole: None} == {each["uuid"]: each["details"] for each in lines}

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from fleet import stored_json
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
@@ -117,10 +118,14 @@ def _old(table: sa.Table, before: datetime.datetime) -> tuple[Any, ...]:
 
 
 def _plain(row: AnyRow) -> JSONObject:
-    return {
-        name: value.isoformat(timespec="microseconds") + "Z" if isinstance(value, datetime.datetime) else value
-        for name, value in row._mapping.items()
-    }
+    return {name: _exported(value) for name, value in row._mapping.items()}
+
+
+def _exported(value: object) -> object:
+    """Return a value for JSON. One that cannot be read is its stored text: the archive is all that is left of it."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(timespec="microseconds") + "Z"
+    return value.text if isinstance(value, stored_json.Unreadable) else value
 
 
 @dataclasses.dataclass(frozen=True)
