@@ -275,7 +275,9 @@ def _removed(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
         return volumes.write(tx, row, ctx.now, **released, **SETTLED)
     going = {"step": volume_states.WORKING, "step_deadline": ctx.due(ctx.limits.placing_timeout_s)}
     # A repeated report is not about the step that follows.
-    return volumes.write(tx, row, ctx.now, **released, **going, attempt=row.attempt + 1)
+    following = volumes.write(tx, row, ctx.now, **released, **going, attempt=row.attempt + 1)
+    is_given_up = row.spec.get(volumes.FORCED) and row.host is not None and _is_gone(tx, row.host, ctx)
+    return _deleted(tx, following, ctx) if is_given_up else following
 
 
 @failpoints.commits("conductor.volume_delete")
@@ -301,7 +303,7 @@ def begin_deletion(
         for snapshot in volumes.snapshot_uuids(tx, uuid):
             begin_deletion(tx, snapshot, ctx, force=force)
         if volumes.snapshot_uuids(tx, uuid):
-            return volumes.note(tx, row, spec={**row.spec, volumes.WITH_SNAPSHOTS: True})
+            return volumes.note(tx, row, spec={**_keep_force(row, force), volumes.WITH_SNAPSHOTS: True})
     conditions.require_no_snapshots(tx, row)
     if force and row.held_host is not None and _is_gone(tx, row.held_host, ctx):
         # A late report is not about what follows.
@@ -309,7 +311,15 @@ def begin_deletion(
     if row.host is None or (force and row.held_host is None and _is_gone(tx, row.host, ctx)):
         return _deleted(tx, row, ctx)
     step = volume_states.WORKING if row.held_host is None else volume_states.REMOVING
-    return volumes.write(tx, row, ctx.now, **begun(volume_states.DELETING, step, ctx))
+    # The other backend of a migration removes its part first: then this one is not waited for, either.
+    spec = _keep_force(row, force)
+    return volumes.write(tx, row, ctx.now, **begun(volume_states.DELETING, step, ctx), spec=spec)
+
+
+def _keep_force(row: VolumeRow, force: bool) -> JSONObject:
+    """Return the spec of a volume with whether its deletion is forced."""
+    spec = {name: value for name, value in row.spec.items() if name != volumes.FORCED}
+    return {**spec, volumes.FORCED: True} if force else spec
 
 
 def _is_gone(tx: Transaction, host: str, ctx: StepContext) -> bool:
@@ -352,7 +362,7 @@ def _follow(tx: Transaction, uuid: str, ctx: StepContext) -> None:
     """Delete a volume that waits for its snapshots, if this was the last."""
     volume = volumes.lock(tx, uuid)
     if volume.spec.get(volumes.WITH_SNAPSHOTS) and not volumes.snapshot_uuids(tx, uuid):
-        begin_deletion(tx, uuid, ctx)
+        begin_deletion(tx, uuid, ctx, force=bool(volume.spec.get(volumes.FORCED)))
 
 
 _ENDS: Mapping[str, Callable[[Transaction, VolumeRow, StepContext], VolumeRow]] = {

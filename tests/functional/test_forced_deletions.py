@@ -76,7 +76,7 @@ def test_snapshots_of_a_backend_that_is_down_go_with_their_volume(volumes: Volum
 
 @pytest.mark.parametrize("down", ["source", "destination"])
 def test_one_backend_of_a_volume_that_migrates_is_down(volumes: Volumes, down: str) -> None:
-    """The other one removes what it has, before the volume is deleted."""
+    """The other one removes what it has, before the volume is deleted. Asking once is enough."""
     uuid = volumes.available()
     volumes.volume_scheduler.answers.append([B])
     volumes.operator.migrate_volume(uuid)
@@ -85,13 +85,28 @@ def test_one_backend_of_a_volume_that_migrates_is_down(volumes: Volumes, down: s
     lose(volumes, (A if down == "source" else B)[0])
     assert "deleting" == delete(volumes, uuid, force=True)
     if down == "source":
-        volumes.done(uuid, "deleting", B[0])
-        assert ("deleting", "working") == volumes.row(uuid)[:2]
-        assert "deleted" == delete(volumes, uuid, force=True)
+        assert "deleted" == volumes.done(uuid, "deleting", B[0])
     else:
         assert "deleted" == volumes.done(uuid, "deleting")
     assert [(0, 0), (0, 0)] == volumes.allocated()
     assert [uuid] == volumes.volume_progress.removable(B[0], [uuid])
+
+
+@pytest.mark.parametrize("ends", ["back", "not forced"])
+def test_a_source_that_is_up_or_is_to_be_waited_for_removes_its_data(volumes: Volumes, ends: str) -> None:
+    uuid = volumes.available()
+    volumes.volume_scheduler.answers.append([B])
+    volumes.operator.migrate_volume(uuid)
+    volumes.serve()
+    if ends == "back":
+        lose(volumes, A[0])
+        delete(volumes, uuid, force=True)
+        volumes.agents.report_state(Heartbeat("fleet-volume", [A[0]], INCARNATION))
+    else:
+        delete(volumes, uuid)
+        lose(volumes, A[0])
+    volumes.done(uuid, "deleting", B[0])
+    assert ("deleting", "working") == volumes.row(uuid)[:2]
 
 
 def test_data_that_are_to_stay_are_not_given_up(volumes: Volumes) -> None:

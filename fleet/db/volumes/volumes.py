@@ -50,6 +50,8 @@ _SNAPSHOT_UUIDS = (
 )
 #: Key of ``spec``: the volume is deleted as soon as the last of its snapshots is gone.
 WITH_SNAPSHOTS = "deleted_with_snapshots"
+#: Key of ``spec``: the deletion waits for no backend whose agent is down or removed.
+FORCED = "deletion_forced"
 #: Key of ``spec``: pools (``machine@backend#pool``) on which a lost attempt, or a migration, may have left data.
 #: A backend removes data of a live volume only from these pools. On any other pool the data may be the only copy, even if
 #: the row names another pool.
