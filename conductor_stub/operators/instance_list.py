@@ -7,7 +7,7 @@ One is read in parts: what a conductor holds at once has a limit, however long t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from oslo_utils import timeutils
 
@@ -17,6 +17,7 @@ from conductor_stub.steps.bounded_list import Bounds
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instance_listing
+from fleet.db.instances.instance_listing import SortKey
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
@@ -25,6 +26,7 @@ from fleet.objects import fields
 MOST_BYTES = 12 * 2**20
 #: Instances that are read at once, if each may be large.
 _PART = 250
+_DIRECTIONS = ("asc", "desc")
 
 
 def parsed(filters: Mapping[str, object]) -> JSONObject:
@@ -41,12 +43,26 @@ def parsed(filters: Mapping[str, object]) -> JSONObject:
     return found
 
 
+def sort_keys(sort: Sequence[Sequence[str]]) -> list[SortKey]:
+    """Return the keys by which a list is sorted, each once. :raises errors.InvalidInput: naming one that is not known"""
+    found: dict[str, SortKey] = {}
+    for each in sort:
+        name, direction = each if len(each) == 2 else ("", "")
+        if name not in instance_listing.SORTED_BY or direction not in _DIRECTIONS:
+            known = ", ".join(instance_listing.SORTED_BY)
+            reason = f"must have pairs of a key ({known}) and asc or desc, got {list(each)!r:.100}"
+            raise errors.InvalidInput(field="sort", reason=reason)
+        found.setdefault(name, SortKey(name, direction == "desc"))
+    return list(found.values())
+
+
 def read(
     connection: Connection,
     limit: int | None,
     marker: str | None,
     newest_first: bool,
     brief: bool,
+    sort: Sequence[SortKey],
     filters: JSONMapping,
 ) -> list[JSONObject]:
     """Return the instances after the marker. The parameters are those of ``instance_listing.list_all``.
@@ -54,12 +70,11 @@ def read(
     :raises errors.InvalidInput: they have more than MOST_BYTES; errors.NotFound: an unknown marker
     """
     if brief:
-        return [
-            row._asdict() for row in instance_listing.list_brief(connection, limit, marker, newest_first, **filters)
-        ]
+        rows = instance_listing.list_brief(connection, limit, marker, newest_first, sort, **filters)
+        return [row._asdict() for row in rows]
 
     def part_of(wanted: int, after: str | None) -> list[JSONObject]:
-        rows = instance_listing.list_all(connection, wanted, after, newest_first, **filters)
+        rows = instance_listing.list_all(connection, wanted, after, newest_first, sort, **filters)
         volumes = attachments.volumes_by_instance(connection, [row.uuid for row in rows])
         return [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(rows)]
 

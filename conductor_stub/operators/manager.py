@@ -65,19 +65,21 @@ class OperatorManager:
         marker: fields.Uuid | None = None,
         newest_first: bool = False,
         brief: bool = False,
+        sort: list[list[fields.Text]] | None = None,
     ) -> list[JSONObject]:
         """The oldest first, or the newest.
 
         :param filters: named in ``instance_listing.FILTERS``; ``changed_since`` is ISO 8601 text, ``deleted`` true or false
         :param marker: an instance: only those after it
         :param brief: only what ``instance_listing.BRIEF`` names
+        :param sort: another order: pairs of one of ``instance_listing.SORTED_BY`` and ``asc`` or ``desc``
         :raises errors.InvalidInput: an unknown filter, or more than MOST_BYTES; errors.NotFound: an unknown host or marker
         """
         require_filters(filters or {}, instance_listing.FILTERS)
-        wanted = instance_list.parsed(filters or {})
+        wanted, keys = instance_list.parsed(filters or {}), instance_list.sort_keys(sort or ())
 
         def read(connection: Connection) -> list[JSONObject]:
-            found = instance_list.read(connection, limit, marker, newest_first, brief, wanted)
+            found = instance_list.read(connection, limit, marker, newest_first, brief, keys, wanted)
             if not found and wanted.get("host"):
                 services.require_host(connection, str(wanted["host"]))
             return found

@@ -34,22 +34,33 @@ def ordered(
 ) -> Sequence[JSONMapping]:
     """Return a whole list in the order that ``sort_key`` and ``sort_dir`` ask for; else as it is.
 
+    The parameters are those of :func:`orders`.
+    """
+    for field, direction in reversed(orders(request, known, default, has_sort)):
+        # What has no value comes first.
+        found = sorted(found, key=lambda each: (each[field] is not None, each[field] or 0), reverse=direction == "desc")
+    return found
+
+
+def orders(
+    request: falcon.Request, known: Mapping[str, str], default: str, has_sort: bool = False
+) -> list[tuple[str, str]]:
+    """Return the fields that a list is sorted by, each with ``asc`` or ``desc``. The first one decides first.
+
     :param known: names of fields, by the key that clients send
     :param default: the key if only a direction is asked for
     :param has_sort: ``sort=KEY:DIRECTION,KEY`` may be sent as well
     :raises errors.InvalidInput: naming a key or a direction that is not known
     """
-    asked = _orders(request, default, has_sort)
-    # A key that comes again decides nothing; sorting by it takes time all the same.
-    for name, direction in reversed(list({name: (name, direction) for name, direction in reversed(asked)}.values())):
+    found: dict[str, str] = {}
+    for name, direction in _orders(request, default, has_sort):
         if name not in known:
             raise errors.InvalidInput(field="sort_key", reason=f"must be one of {', '.join(known)}, not {name[:100]}")
         if direction not in ("asc", "desc"):
             raise errors.InvalidInput(field="sort_dir", reason=f"must be asc or desc, not {direction[:100]}")
-        field = known[name]
-        # What has no value comes first.
-        found = sorted(found, key=lambda each: (each[field] is not None, each[field] or 0), reverse=direction == "desc")
-    return found
+        # A key that comes again decides nothing; sorting by it takes time all the same.
+        found.setdefault(known[name], direction)
+    return list(found.items())
 
 
 def _orders(request: falcon.Request, default: str, has_sort: bool) -> list[tuple[str, str]]:

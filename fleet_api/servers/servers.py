@@ -201,16 +201,36 @@ class Servers:
         exact, matches = server_filters.exact(request), server_filters.conditions(request)
         if limit == 0:
             return [], None
-        if request.has_param("sort_key") or request.has_param("sort_dir"):
+        orders = paging.orders(request, server_filters.SORTED_BY, "created_at")
+        if any(field in server_filters.NOT_SORTED for field, _direction in orders):
             return self._sorted(request, exact, matches, shown)
+        try:
+            return self._read(request, limit, shown, exact, matches, orders)
+        except errors.VersionPinned:
+            if not orders:
+                raise
+            # A conductor is too old to sort.
+            return self._sorted(request, exact, matches, shown)
+
+    def _read(
+        self,
+        request: falcon.Request,
+        limit: int,
+        shown: View,
+        exact: JSONMapping,
+        matches: Sequence[Condition],
+        orders: Sequence[tuple[str, str]],
+    ) -> tuple[list[JSONObject], str | None]:
+        """Read as many servers after the marker as the page has, in parts."""
         # Only what the list shows and the filters look at is read.
         is_brief = shown is server_view.brief and not any(request.has_param(name) for name in server_filters.OF_SPEC)
         calls = self._conductor.operator(request)
         listed: Callable[..., Sequence[Instance]] = calls.list_brief if is_brief else calls.list_instances
         found: list[JSONObject] = []
         marker, size, batch = request.get_param("marker"), 0, parts.FIRST
+        sort: JSONObject = {"sort": [list(each) for each in orders]} if orders else {}
         while True:
-            more = {"marker": marker} if marker else {}
+            more = {**sort, "marker": marker} if marker else sort
             # Without conditions of ours, what is asked for is what is needed, and one more.
             wanted = batch if matches else min(batch, limit + 1 - len(found))
             part, wanted = parts.of(listed, exact, wanted, more)
@@ -229,7 +249,7 @@ class Servers:
     def _sorted(
         self, request: falcon.Request, exact: JSONMapping, matches: Sequence[Condition], shown: View
     ) -> tuple[list[JSONObject], str | None]:
-        """Return the part of a list in another order than that of the conductor: all that match are read."""
+        """Return the part of a list in an order that the conductor does not have: all that match are read."""
         calls, found = self._conductor.operator(request), list[Instance]()
         for part in parts.every(calls.list_instances, exact):
             found += [each for each in part if all(match(each) for match in matches)]

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from conductor_stub.operators import instance_list
 from fleet import errors
-from fleet.db.instances import instance_listing, instance_values
+from fleet.db.instances import instance_listing, instance_values, instances
 from fleet.objects import BuildRequest, Image
 from tests.worlds.conductor import Conductor, context
 
@@ -113,3 +113,44 @@ def statements(engine: sa.Engine) -> Iterator[list[str]]:
         yield sent
     finally:
         sa.event.remove(engine, "before_cursor_execute", note)
+
+
+NAMES = ("b", "a", "c", "a", "b")
+PLACES: tuple[str | None, ...] = ("h2", None, "h1", "h1", None)
+
+
+@pytest.mark.parametrize(
+    "sort",
+    [
+        [["name", "asc"]],
+        [["name", "desc"]],
+        [["host", "asc"], ["name", "desc"]],
+        [["host", "desc"], ["created_at", "desc"]],
+        [["task_state", "desc"], ["host", "asc"], ["launched_at", "asc"]],
+        [["power_state", "asc"], ["uuid", "desc"]],
+    ],
+    ids=str,
+)
+def test_a_sorted_list_in_parts_is_the_whole_one(conductor: Conductor, sort: list[list[str]]) -> None:
+    """An instance without a value is the smallest; of equal ones the oldest is first, whatever the direction."""
+    for name, host in zip(NAMES, PLACES, strict=True):
+        (uuid,) = conductor.create(name=name)
+        conductor.database.write(lambda tx, uuid=uuid, host=host: tx.update(instances.INSTANCES, uuid, {"host": host}))
+        conductor.clock.advance(1)
+    listed = conductor.operator.list_instances
+    expected = listed()
+    for field, direction in reversed(sort):
+        expected.sort(key=lambda each: (each[field] is not None, each[field] or 0), reverse=direction == "desc")
+    whole = [each["uuid"] for each in listed(sort=sort)]
+    assert [each["uuid"] for each in expected] == whole
+    assert whole == [each["uuid"] for each in listed(sort=sort, brief=True)]
+    found: list[str] = []
+    while part := listed(sort=sort, limit=2, **({"marker": found[-1]} if found else {})):
+        found += [each["uuid"] for each in part]
+    assert whole == found
+
+
+@pytest.mark.parametrize("sort", [[["colour", "asc"]], [["name", "up"]], [["name"]], [["spec", "asc"]]], ids=str)
+def test_what_no_list_is_sorted_by(conductor: Conductor, sort: list[list[str]]) -> None:
+    with pytest.raises(errors.InvalidInput, match="sort must have pairs of a key"):
+        conductor.operator.list_instances(sort=sort)

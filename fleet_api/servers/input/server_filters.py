@@ -36,7 +36,7 @@ _BY_ADDRESS = {"ip": ".", "ip6": ":"}
 _FIELDS = ("task_state", "power_state", "key_name", "user_id", "availability_zone", "launch_index", "hostname")
 _CHANGES = ("changes-since", "changes-before")
 #: Parameters for which more than a brief record of an instance is read.
-OF_SPEC = ("flavor", "image", *_BY_ADDRESS, "locked", "sort_key", "description", *_FIELDS, *_CHANGES, *_BY_TAGS)
+OF_SPEC = ("flavor", "image", *_BY_ADDRESS, "locked", "description", *_FIELDS, *_CHANGES, *_BY_TAGS)
 #: Parameters of lists.
 PARAMETERS = (
     *("limit", "marker", "all_tenants", "all_projects", "deleted", "name", "status", "flavor", "image", "uuid"),
@@ -65,6 +65,8 @@ SORTED_BY = {
     **{name: name for name in ("power_state", "uuid", "project_id", "user_id", "availability_zone", "key_name")},
     "display_name": "name",
 }
+#: Fields that no conductor sorts by: the name of the key is in the request of the instance.
+NOT_SORTED = ("key_name",)
 
 
 def exact(request: falcon.Request) -> JSONObject:

@@ -360,6 +360,38 @@ def test_pages_of_servers(client, conductor):
     assert (250, False) == (len(everything["servers"]), "servers_links" in everything)
 
 
+def test_a_sorted_page_reads_no_more_than_it_has(client: testing.TestClient, conductor: FewServers) -> None:
+    """The conductor sorts. The marker is a place in its order."""
+    conductor.instances = [_instance(number) for number in range(1, 2500)]
+    query = "sort_key=display_name&sort_dir=desc&sort_key=uuid&limit=3"
+    answer = client.simulate_get(f"/v2.1/servers?{query}").json
+    marker = answer["servers"][-1]["id"]
+    client.simulate_get(f"/v2.1/servers?{query}&marker={marker}")
+    assert [[["name", "desc"], ["uuid", "asc"]]] * 2 == conductor.given("list_instances", "sort")
+    assert ([4, 4], [marker]) == (
+        conductor.given("list_instances", "limit"),
+        conductor.given("list_instances", "marker"),
+    )
+
+
+@pytest.mark.parametrize("key", ["key_name", "display_name"])
+def test_an_order_that_no_conductor_has_is_made_here(
+    client: testing.TestClient, conductor: FewServers, key: str
+) -> None:
+    """Its conductors may also be too old to sort."""
+    conductor.instances = [{**_instance(number), "key_name": f"k{number}"} for number in range(10, 15)]
+    whole = conductor.answers["list_instances"]
+
+    def older(sort: Any = None, **listing: Any) -> Any:
+        if sort is not None:
+            raise errors.VersionPinned(topic="conductor", method="list_instances", needs="1.25", cap="1.24", pin="auto")
+        return whole(**listing)
+
+    conductor.answers["list_instances"] = older
+    answer = client.simulate_get(f"/v2.1/servers?sort_key={key}&sort_dir=desc&limit=2").json
+    assert [each["uuid"] for each in conductor.instances[:-3:-1]] == [each["id"] for each in answer["servers"]]
+
+
 @pytest.mark.parametrize(
     ("query", "count"),
     [

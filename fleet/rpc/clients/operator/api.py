@@ -93,7 +93,7 @@ NEWER = (
 )
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {
-    "list_instances": {"marker": "1.10", "newest_first": "1.11"},
+    "list_instances": {"marker": "1.10", "newest_first": "1.11", "sort": "1.25"},
     "migrate_instance": {"host": "1.11"},
     "evacuate_instance": {"host": "1.11"},
     "create_volumes": {"client_token": "1.12"},

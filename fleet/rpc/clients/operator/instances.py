@@ -30,11 +30,15 @@ from fleet.rpc.clients.operator.caller import Caller
 
 
 class Listing(TypedDict, total=False):
-    """The part of a list of instances that is wanted: at most ``limit`` of them, after the one with uuid ``marker``."""
+    """The part of a list of instances that is wanted: at most ``limit`` of them, after the one with uuid ``marker``.
+
+    ``sort`` has pairs of a field and ``asc`` or ``desc``.
+    """
 
     limit: int | None
     marker: str
     newest_first: bool
+    sort: Sequence[Sequence[str]]
 
 
 class ToHost(TypedDict, total=False):
