@@ -11,6 +11,8 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from oslo_utils import units
@@ -278,6 +280,23 @@ def test_a_source_on_another_machine_is_refused(world: VolumeGroupInUse) -> None
     assert {} == stored(driver)
 
 
+def test_a_thin_volume_has_stored_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thick one takes all of its size. Of a thin one that is not active LVM does not tell it."""
+    there = [
+        LogicalVolume("pool", 40 * units.Gi, data_percent=50.0, attributes="twi-aotz--"),
+        LogicalVolume("written", 8 * units.Gi, "pool", 30.0, attributes="Vwi-a-tz--"),
+        LogicalVolume("inactive", 8 * units.Gi, "pool", attributes="Vwi---tz--"),
+        LogicalVolume("plain", 8 * units.Gi),
+    ]
+    group: Any = SimpleNamespace(name="vg", volumes=lambda: there)
+    monkeypatch.setattr(commands, "find", lambda program: program)
+    driver = LvmDriver(options(lvm_pools={"thick": "vg", "thin": "vg/pool"}), lambda _name: group)
+    listed = {each.reference: each.stored_gb for each in driver.manageable()}
+    assert {"written": 2, "inactive": 0, "plain": 8} == listed
+    for name, stored_gb in listed.items():
+        assert stored_gb == driver.measure(name, "thick" if name == "plain" else "thin").stored_gb
+
+
 def test_a_logical_volume_becomes_a_volume(world: VolumeGroupInUse, pool: str) -> None:
     """It grows to whole GiB by zeros, and keeps its data; afterwards it is a logical volume again."""
     driver = world.driver()
@@ -286,7 +305,8 @@ def test_a_logical_volume_becomes_a_volume(world: VolumeGroupInUse, pool: str) -
     else:
         world.group.create("mine", units.Gi + 2**22)
     (seen,) = [each for each in driver.manageable() if each.pool == pool]
-    assert ("mine", 2, 1) == (seen.reference, seen.size_gb, seen.stored_gb)
+    # Nothing is written in a new thin volume.
+    assert ("mine", 2, 1 if pool == "thick" else 0) == (seen.reference, seen.size_gb, seen.stored_gb)
     wanted = volume(pool, reference="mine", claimed_gb=2)
     if seen.reason:
         pytest.skip(seen.reason)

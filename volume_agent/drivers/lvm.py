@@ -218,7 +218,7 @@ class LvmDriver(VolumeDriver):
             for volume in pool.group.volumes():
                 if not pool.holds(volume) or volume.kind == _THIN_POOL or _is_ours(volume.name):
                     continue
-                found.append(Existing(volume.name, name, volume.size, _why_not(volume)))
+                found.append(Existing(volume.name, name, volume.size, _why_not(volume), _stored(pool, volume)))
         return found
 
     def measure(self, reference: str, pool: str) -> Existing:
@@ -235,7 +235,7 @@ class LvmDriver(VolumeDriver):
             reason = _why_not(found[0])
         if reason:
             raise errors.InvalidReference(reference=reference, reason=reason)
-        return Existing(reference, pool, found[0].size)
+        return Existing(reference, pool, found[0].size, stored_bytes=_stored(there, found[0]))
 
     def manage(self, volume: Volume) -> None:
         pool = self._pool(volume.pool)
@@ -284,6 +284,11 @@ def _thin_capacity(pool: _Pool) -> tuple[float, float]:
     """Return bytes in total, and those that are not written."""
     (found,) = [each for each in pool.group.volumes() if each.name == pool.thin]
     return found.size, found.size * (1 - found.data_percent / 100)
+
+
+def _stored(pool: _Pool, volume: LogicalVolume) -> int | None:
+    """Return the bytes of a thin pool that a volume takes; None: all of its size. LVM tells it of active volumes."""
+    return int(volume.size * volume.data_percent / 100) if pool.thin else None
 
 
 def _zeroed_to(volume: LogicalVolume) -> int:

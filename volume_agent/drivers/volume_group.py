@@ -17,7 +17,8 @@ _REPORT = ("--reportformat", "json", "--units", "b", "--nosuffix", "-o")
 
 @dataclasses.dataclass(frozen=True)
 class LogicalVolume:
-    """``size`` in bytes. ``pool`` is its thin pool, or empty. ``data_percent`` is that of a thin pool.
+    """``size`` in bytes. ``pool`` is its thin pool, or empty. ``data_percent`` is the written part of a thin pool, or
+    of a thin volume that is active.
 
     ``attributes`` are those of ``lvs``: the first letter is the kind of the volume, the sixth "o" if it is open.
     """
