@@ -16,6 +16,7 @@ from oslo_config import cfg
 import fleet.conf
 from fleet import errors, service, tolerance_conf
 from fleet.checks import required
+from fleet.clock import since_boot_s
 from fleet.clock.skew import ClockSkew
 from fleet.context import new_context
 from fleet.db.engine.database import Database
@@ -98,7 +99,9 @@ def _machines(
         return weight != 0
 
     feed = functools.partial(ChangeFeed[ShownNode, ShownInstance], database, clock, images, False, ledger, clock.note)
-    driver = driver_loading.build_driver(conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock)
+    driver = driver_loading.build_driver(
+        conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock, elapsed_s=since_boot_s
+    )
 
     def live() -> Sequence[str]:
         return database.read(services.live, BINARY, clock(), conf.service_down_time, TOPIC)

@@ -6,8 +6,10 @@ database's.
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Callable
 
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _EPOCH = datetime.datetime(1970, 1, 1)
 Clock = Callable[[], datetime.datetime]
 
@@ -28,6 +30,14 @@ def naive_utc(moment: datetime.datetime) -> datetime.datetime:
         return moment.astimezone(datetime.UTC).replace(tzinfo=None)
     except OverflowError:
         raise ValueError("must be a time in the years 1 to 9999 of UTC") from None
+
+
+def since_boot_s() -> float:
+    """Return seconds for measuring how long something takes. No step of the wall clock changes them.
+
+    Unlike ``time.monotonic`` they go on while the machine is suspended, where the system has such a clock.
+    """
+    return time.clock_gettime(_STEADY)
 
 
 def seconds(amount: float) -> datetime.timedelta:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.clock import epoch_s
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.domain import NOVA_MACHINES
 
@@ -23,7 +22,7 @@ class Polled(_Base):
 
     def refresh(self) -> None:
         """:raises errors.StaleState: the databases cannot be read, and what is known is too old"""
-        if not self.loaded or epoch_s(self._clock()) - self._read_at > self._max_state_age_s:
+        if not self.loaded or self._age_s() > self._max_state_age_s:
             super().refresh()
         self._require_known()
 

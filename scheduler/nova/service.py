@@ -12,7 +12,7 @@ from oslo_log import log as logging
 
 from fleet import errors, service
 from fleet.checks import required
-from fleet.clock import utcnow
+from fleet.clock import since_boot_s, utcnow
 from fleet.db.connection.options import Limits
 from fleet.db.feed.feed import Changes
 from fleet.db.nova import api_queries
@@ -121,7 +121,7 @@ def feeds(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None =
 
 
 def build_driver(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None = None) -> Scheduler:
-    return driver_loading.build_driver(conf, feeds(conf, api, notes), Silence(), adapt=polled)
+    return driver_loading.build_driver(conf, feeds(conf, api, notes), Silence(), adapt=polled, elapsed_s=since_boot_s)
 
 
 def state(conf: cfg.ConfigOpts) -> Changes:

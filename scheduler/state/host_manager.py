@@ -67,6 +67,9 @@ class HostManager:
     """
 
     domain: Domain
+    #: Seconds by which bookings end, hosts are compared again, and states grow old. By default those of the clock; a service
+    #: sets a clock that is never stepped.
+    elapsed_s: Callable[[], float]
     #: Sends new bookings to the other schedulers; None if there is no way to them.
     tell_booked: Callable[[Sequence[Booking]], object] | None = None
 
@@ -85,6 +88,7 @@ class HostManager:
         #: Host → when it was last compared by itself.
         self._compared_at: dict[str, float] = {}
         self._clock = clock
+        self.elapsed_s = lambda: epoch_s(clock())
         self._booking_timeout_s = booking_timeout_s
         self._service_down_time_s = service_down_time_s
         self._lock = threading.Lock()
@@ -94,7 +98,8 @@ class HostManager:
         self._newest_applied = 0
         self._newest_ended = 0
         self._max_state_age_s = max_state_age_s
-        self._read_at = 0.0
+        #: When the newest reading began, by the clock of heartbeats, and in seconds of ``elapsed_s``.
+        self._read_at = self._begun_at = 0.0
         #: Until time goes on to then, and as long as there are no more signs of life, who was up is up.
         self._steady_until = self._followed_at = 0.0
         self._signs_of_life = 0
@@ -154,9 +159,9 @@ class HostManager:
 
     def compare_host(self, host: str) -> None:
         """Compare one host, at most once in :data:`COMPARE_HOST_S` (30 s): a wrong sender may ask often."""
-        now = epoch_s(self._clock())
+        now = self.elapsed_s()
         with self._audit_lock:
-            if now - self._compared_at.get(host, 0.0) < COMPARE_HOST_S:
+            if now - self._compared_at.get(host, float("-inf")) < COMPARE_HOST_S:
                 return
             self._compared_at[host] = now
             there = self._audit_feed.read_host(host)
@@ -185,7 +190,7 @@ class HostManager:
 
     def decide(self, decide: Decide, instance_uuids: tuple[str, ...]) -> Decision:
         """Make a decision and book it, if it is complete; a former pick of the same instances is void."""
-        now = epoch_s(self._clock())
+        now = self.elapsed_s()
         with self._lock:
             self._cache.expire(now)
             for uuid in instance_uuids:
@@ -204,7 +209,7 @@ class HostManager:
     def book(self, decision: Decision) -> None:
         """Count the picks of a decision that was made on a copy, until the database shows them."""
         with self._lock:
-            self._cache.book(decision, epoch_s(self._clock()) + self._booking_timeout_s)
+            self._cache.book(decision, self.elapsed_s() + self._booking_timeout_s)
 
     def shown(self, instance_uuids: Iterable[str]) -> dict[str, str]:
         """Return the host of each instance that the database shows on one. A booking is no host."""
@@ -223,7 +228,7 @@ class HostManager:
 
         :param as_if_gone: an instance to look past: what it holds, or has booked, counts as free
         """
-        now = epoch_s(self._clock())
+        now = self.elapsed_s()
         with self._lock:
             self._cache.expire(now)
             with self._cache.without(as_if_gone):
@@ -233,7 +238,7 @@ class HostManager:
         """Return a copy of the hosts, which a driver reads without the lock. :raises errors.StaleState:"""
         self.refresh()
         with self._lock:
-            self._cache.expire(epoch_s(self._clock()))
+            self._cache.expire(self.elapsed_s())
             return self._cache.copied_candidates(self._read_at)
 
     def hint_bookings(self, told: Callable[[float], Iterable[Booking]]) -> Sequence[Booking]:
@@ -241,7 +246,7 @@ class HostManager:
 
         :param told: takes the time at which bookings expire, and returns the bookings
         """
-        expires_at = epoch_s(self._clock()) + min(self._booking_timeout_s, TOLD_BOOKING_S)
+        expires_at = self.elapsed_s() + min(self._booking_timeout_s, TOLD_BOOKING_S)
         bookings = list(told(expires_at))
         with self._lock:
             self._cache.hint_bookings(bookings)
@@ -267,14 +272,15 @@ class HostManager:
         return self._cache.candidates(self._read_at)
 
     def _state(self, now: float) -> StateAge:
-        return StateAge(self._cache.generation, max(now - self._read_at, 0.0), self.stale, self._cache.mix_version)
+        """:param now: in seconds of ``elapsed_s``"""
+        return StateAge(self._cache.generation, max(now - self._begun_at, 0.0), self.stale, self._cache.mix_version)
 
     def hosts_up(self, disabled: bool = False) -> tuple[list[str], StateAge]:
         """Names of hosts whose service is alive and enabled, sorted; and how old that is.
 
         :param disabled: return those that are disabled, too
         """
-        now = epoch_s(self._clock())
+        now = self.elapsed_s()
         with self._lock:
             hosts = self._candidates()
             up = self.domain.rows.is_up(hosts, self._service_down_time_s) & hosts.present()
@@ -294,7 +300,7 @@ class HostManager:
             return self._cache.counts()
 
     def _read(self, number: int) -> None:
-        begun_at = epoch_s(self._clock())
+        begun_at, elapsed_s = epoch_s(self._clock()), self.elapsed_s()
         try:
             failpoints.hit("scheduler.refresh.before")
             changes = self._feed.read(self._cache.generation)
@@ -308,7 +314,7 @@ class HostManager:
             lag = changes.generation - self._cache.generation
             self._cache.apply(changes)
             # The reading may have shown that the clock has gone back. The heartbeats that were read have the new time.
-            self._read_at = min(begun_at, epoch_s(self._clock()))
+            self._read_at, self._begun_at = min(begun_at, epoch_s(self._clock())), elapsed_s
             self._follow_liveness()
         self._newest_applied = self._newest_ended = number
         newest, full = changes.generation, changes.full
@@ -320,9 +326,13 @@ class HostManager:
             LOG.info("The state of the hosts can be read again")
         self._problem = ""
 
+    def _age_s(self) -> float:
+        """Return the age of the host states."""
+        return self.elapsed_s() - self._begun_at
+
     def _require_young(self) -> None:
         """:raises errors.StaleState: nothing is known, or it is too old to decide by"""
-        age_s = epoch_s(self._clock()) - self._read_at
+        age_s = self._age_s()
         if not self.loaded:
             raise errors.StaleState(problem=self._problem, age="nothing yet")
         if age_s > self._max_state_age_s:

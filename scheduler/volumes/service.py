@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import oslo_messaging
 from oslo_config import cfg
 
 from fleet import service
-from fleet.clock import Clock
+from fleet.clock import Clock, since_boot_s
 from fleet.db.engine.database import Database
 from fleet.db.feed import feed_queries
 from fleet.db.feed.feed import ChangeFeed
@@ -37,8 +37,17 @@ def check(conf: cfg.ConfigOpts) -> str:
     return f"{driver} loads with {len(pipeline.filters)} filters and {len(pipeline.weighers)} weighers for volumes"
 
 
-def build_driver(conf: cfg.ConfigOpts, feed: Feed, audit_feed: Feed, clock: Clock) -> Scheduler:
-    """Return the configured driver over a cache of its own."""
+def build_driver(
+    conf: cfg.ConfigOpts,
+    feed: Feed,
+    audit_feed: Feed,
+    clock: Clock,
+    elapsed_s: Callable[[], float] | None = None,
+) -> Scheduler:
+    """Return the configured driver over a cache of its own.
+
+    :param elapsed_s: seconds of a clock that is never stepped; None: those of ``clock``
+    """
     host_manager = HostManager(
         feed,
         audit_feed,
@@ -47,6 +56,7 @@ def build_driver(conf: cfg.ConfigOpts, feed: Feed, audit_feed: Feed, clock: Cloc
         service_down_time_s=conf.service_down_time,
         max_state_age_s=conf.scheduler_max_state_age,
     )
+    host_manager.elapsed_s = elapsed_s or host_manager.elapsed_s
     return loading.load_driver_class(conf)(conf, host_manager)
 
 
@@ -68,7 +78,7 @@ def servers(
         note_time=clock.note,
         of=feed_queries.STORAGE,
     )
-    driver = build_driver(conf, feed(), feed(), clock)
+    driver = build_driver(conf, feed(), feed(), clock, since_boot_s)
 
     def locate(instance_uuid: str) -> str | None:
         hosts = [row.host for row in database.read(instances.of_uuids, [instance_uuid])]

@@ -72,11 +72,13 @@ def build_driver(
     notifier: Notifier,
     clock: Clock = utcnow,
     adapt: Callable[[type[HostManager]], type[HostManager]] = lambda found: found,
+    elapsed_s: Callable[[], float] | None = None,
 ) -> Scheduler:
     """Return the configured driver over a cache of its own.
 
     :param new_feed: called twice: for the requests, and for the full comparison
     :param adapt: makes the class of the host manager from the configured one
+    :param elapsed_s: seconds of a clock that is never stepped; None: those of ``clock``
     """
     host_manager = adapt(load_host_manager_class(conf))(
         new_feed(),
@@ -86,6 +88,8 @@ def build_driver(
         service_down_time_s=conf.service_down_time,
         max_state_age_s=conf.scheduler_max_state_age,
     )
+    # Set here: the constructor may be that of an operator's class, which takes no other arguments.
+    host_manager.elapsed_s = elapsed_s or host_manager.elapsed_s
     host_manager.load_plugins = functools.partial(loading.load_plugins, conf)
     return make_driver(conf, host_manager, notifier)
 

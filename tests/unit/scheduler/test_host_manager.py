@@ -17,6 +17,7 @@ from scheduler.compute import filters
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
+from scheduler.nova.polling import Polled
 from tests import factories
 from tests.clock import FakeClock
 from tests.factories import PlacedInstance, Service, changes, node, request
@@ -293,6 +294,71 @@ def test_one_host_is_compared_without_missing_others():
     host_manager.refresh()
     made = select(host_manager, request({"memory_mb": 8000}))
     assert ["b"] == [pick.key[0] for pick in made.picks]
+
+
+class Stepped:
+    """A host manager with a wall clock that is stepped, and the seconds that have really passed."""
+
+    def __init__(self, feed, kind=HostManager):
+        self.wall, self.passed_s = FakeClock(), 1000.0
+        self.hosts = kind(feed, FakeFeed(*feed.batches, hosts=feed.hosts), clock=self.wall, booking_timeout_s=60)
+        self.hosts.elapsed_s = lambda: self.passed_s
+        self.hosts.refresh()
+
+    def step(self, by_s, passed_s=0.0):
+        self.passed_s += passed_s
+        self.wall.advance(by_s + passed_s)
+
+
+STEPS = pytest.mark.parametrize("step_s", [-3600, -300, 300, 3600])
+
+
+@STEPS
+def test_a_step_of_the_clock_neither_ends_nor_keeps_bookings(step_s):
+    world = Stepped(FakeFeed(changes([node(memory_mb=4096)], generation=1, full=True)))
+    one = request({"memory_mb": 4096})
+    other = one.__class__.from_wire({**one.request_spec, "instance_uuids": [factories.uuid(7)]}, {})
+    assert select(world.hosts, one).complete
+    world.step(step_s)
+    assert not select(world.hosts, other).complete
+    world.step(0, passed_s=60)
+    assert select(world.hosts, other).complete
+
+
+@STEPS
+def test_a_step_of_the_clock_makes_states_neither_young_nor_old(step_s):
+    feed = Away(changes([node(memory_mb=4096)], generation=1, full=True))
+    world = Stepped(feed)
+    feed.away = True
+    world.step(step_s, passed_s=60)
+    world.hosts.refresh()
+    assert 60.0 == select(world.hosts, request()).state.age_s
+    world.step(0, passed_s=1)
+    with pytest.raises(errors.StaleState, match="61 s old"):
+        world.hosts.refresh()
+
+
+@STEPS
+def test_a_step_of_the_clock_delays_no_comparison_of_a_host(step_s, caplog):
+    caplog.set_level("INFO")
+    there = changes([node("a")], generation=1, full=True)
+    world = Stepped(FakeFeed(there, hosts={"a": there}))
+    for passed_s in (0, 29, 1):
+        world.step(step_s, passed_s)
+        world.hosts.compare_host("a")
+    assert 2 == sum("Compared host a" in line for line in caplog.messages)
+
+
+@STEPS
+def test_a_step_of_the_clock_makes_a_polled_cache_neither_young_nor_old(step_s):
+    feed = FakeFeed(changes([node()], generation=1, full=True))
+    world = Stepped(feed, type("PolledHosts", (Polled, HostManager), {}))
+    world.step(step_s, passed_s=60)
+    world.hosts.refresh()
+    assert 1 == len(feed.reads)
+    world.step(0, passed_s=1)
+    world.hosts.refresh()
+    assert 2 == len(feed.reads)
 
 
 @pytest.mark.parametrize(

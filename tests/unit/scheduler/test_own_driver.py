@@ -123,8 +123,10 @@ def test_a_host_manager_of_ones_own():
         configuration(scheduler_host_manager=f"{HERE}.CountingHostManager", scheduler_default_filters=["RamFilter"]),
         lambda: FakeFeed(changes(NODES, generation=1, full=True)),
         FakeNotifier(),
+        elapsed_s=lambda: 7.0,
     )
     assert isinstance(made.host_manager, CountingHostManager)
+    assert 7.0 == made.host_manager.elapsed_s()
     states = made.host_manager.get_all_host_states()
     assert (["a", "b", "c"], 1) == ([state.host for state in states], made.host_manager.copies)
     assert ["a", "b"] == names(made.host_manager.get_filtered_hosts(states, properties({"memory_mb": 600})))
