@@ -218,6 +218,8 @@ class ComputeDriver:
     ) -> None:
         """Start the switched-off guest again with ``instance``'s flavor; a running guest is a success.
 
+        A guest whose ``vm_state`` is in ``states.AT_REST`` gets its former size, and stays off.
+
         If the method is left out, nothing was switched off and nothing is done.
 
         :param volumes: that the guest has now; None: those that it had

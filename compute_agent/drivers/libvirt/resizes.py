@@ -102,4 +102,6 @@ class Resizes(Switching):
         if self._disks.is_grown(instance.uuid):
             self._undo_resize(instance.uuid)
         self._disks.keep(GuestRecord.of(instance, had))
-        self.power_on(context, instance)
+        # Its owner may have stopped it while its move was undone.
+        if instance.vm_state not in states.AT_REST:
+            self.power_on(context, instance)

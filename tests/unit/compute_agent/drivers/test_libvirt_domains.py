@@ -544,6 +544,21 @@ def test_disks_come_to_another_host(two_hosts: TwoHosts) -> None:
     assert ([], []) == (hosts.pools(), hosts.source.driver.list_instance_uuids())
 
 
+def test_a_guest_that_was_stopped_meanwhile_is_not_started_by_the_end_of_its_move(machine: Machine) -> None:
+    """The revert had failed, and its owner has stopped the instance. An audit then ends the move."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    machine.resize(guest, **{**SMALL, "memory_mb": 1024})
+    machine.resized(guest, **{**SMALL, "memory_mb": 1024})
+    stopped = dataclasses.replace(guest, vm_state=states.STOPPED)
+    machine.driver.power_off(machine.context, stopped)
+    assert machine.driver.get_per_instance_usage()[guest.uuid]["switched_off"]
+    machine.driver.finish_revert_migration(machine.context, stopped)
+    assert states.SHUTDOWN == machine.state(guest)
+    assert not {"switched_off", "resized_to"} & machine.driver.get_per_instance_usage()[guest.uuid].keys()
+    machine.driver.power_on(machine.context, guest)
+    assert (states.RUNNING, (1, 64)) == (machine.state(guest), machine.shape(guest))
+
+
 def test_a_move_to_another_host_is_reverted(two_hosts: TwoHosts) -> None:
     hosts = two_hosts
     hosts.switch_off()
