@@ -275,6 +275,16 @@ class ComputeDriver:
         """Return True if a part of the memory of a guest that moves is here, and a part there. It cannot be undone then."""
         return False
 
+    def has_arrived(self, instance_uuid: str) -> bool:
+        """Return True if a guest that was to come from a lost source has arrived for good, even if it is off by now.
+
+        By default a guest has arrived if it runs.
+        """
+        try:
+            return self.get_info(instance_uuid).state == states.RUNNING
+        except errors.NotFound:
+            return False
+
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance) -> None:
         """The guest has arrived from its source, for good. May be repeated.
 

@@ -105,6 +105,14 @@ class LiveMoves(GuestAccess):
         domain = self._find(instance_uuid)
         return domain is not None and self._connection.call(lambda _connection: live.is_halfway(domain))
 
+    def has_arrived(self, instance_uuid: str) -> bool:
+        """libvirt keeps the definition of a domain when it has arrived: one that is only received has none."""
+        domain = self._find(instance_uuid)
+        if domain is None:
+            return False
+        is_kept = self._connection.call(lambda _connection: domain.isPersistent())
+        return bool(is_kept) or self._state(domain) == states.RUNNING
+
     def _is_interrupted(self, domain: object) -> bool:
         return self._connection.call(lambda _connection: live.is_interrupted(domain))
 

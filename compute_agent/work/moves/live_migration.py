@@ -14,7 +14,7 @@ from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFail
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders
-from fleet import errors, move_states, states
+from fleet import errors, move_states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Migration
@@ -82,14 +82,9 @@ def require_whole(host: Host, migration: Migration) -> None:
 
 
 def has_arrived(host: Host, migration: Migration) -> bool:
-    """Return True if the source was lost, and its guest runs here."""
+    """Return True if the source was lost, and its guest is here."""
     uuid = migration.instance.uuid
-    if not move_states.failed_with(migration.failure, move_states.LOST):
-        return False
-    try:
-        there = host.driver.get_info(uuid).state == states.RUNNING
-    except errors.NotFound:
-        return False
+    there = move_states.failed_with(migration.failure, move_states.LOST) and host.driver.has_arrived(uuid)
     if there:
-        LOG.warning("The guest of instance %s runs here: its source was lost after the guest had left", uuid)
+        LOG.warning("The guest of instance %s is here: its source was lost after the guest had left", uuid)
     return there

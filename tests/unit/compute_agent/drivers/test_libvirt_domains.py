@@ -922,6 +922,21 @@ def test_a_guest_without_a_domain_has_left_only_if_the_destination_has_it(
     source.driver.cleanup_host("source")
 
 
+def test_a_guest_has_arrived_when_libvirt_keeps_its_domain(machine: Machine) -> None:
+    """Its source is lost. If it was shut down from inside since, it would be destroyed as what a failed move has left."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    domain = machine.driver._find(guest.uuid)
+    assert machine.driver.has_arrived(guest.uuid)
+    domain.destroy()
+    assert (states.SHUTDOWN, True) == (machine.state(guest), machine.driver.has_arrived(guest.uuid))
+    text = domain.XMLDesc()
+    domain.undefine()
+    assert not machine.driver.has_arrived(guest.uuid)
+    # As libvirt has a domain that it still receives.
+    machine.driver._connection.call(lambda opened: opened.createXML(text)).suspend()
+    assert (states.PAUSED, False) == (machine.state(guest), machine.driver.has_arrived(guest.uuid))
+
+
 def test_a_guest_of_another_host_on_the_same_storage_is_not_destroyed(machine: Machine, tmp_path: pathlib.Path) -> None:
     """Both hosts were empty when they began. An audit destroys a guest of this fleet that the ledger has elsewhere."""
     (tmp_path / "node.xml").write_text("<node/>")
