@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import oslo_messaging
 import pytest
+from oslo_config import cfg
+from oslo_messaging import conffixture
 
 from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.volumes.creation import ClientToken as VolumeToken
+from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import new_context
 from fleet.db.upkeep import retention
 from fleet.objects import BuildRequest, VolumeRequest
+from fleet.rpc import clients, transport
+from tests.configuration import configuration
 from tests.worlds.conductor import Conductor
 
 SIZES = {"vcpus": 1, "memory_mb": 1024}
@@ -141,3 +148,71 @@ def test_of_two_conductors_at_once_one_accepts_the_volumes(
     )
     assert first == create_volumes(conductor)
     assert 2 == len(conductor.operator.list_volumes())
+
+
+# Without a token of the user
+
+
+class Published:
+    """In the broker's place: keeps the arguments of each message."""
+
+    def __init__(self) -> None:
+        self.arguments: list[dict[str, Any]] = []
+
+    def __call__(self, _target: Any, _context: object, message: dict[str, Any], **_options: Any) -> Any:
+        self.arguments.append(message["args"])
+        return {"volumes": [], "instances": []}
+
+
+@pytest.fixture
+def published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[tuple[Published, oslo_messaging.RPCTransport, cfg.ConfigOpts]]:
+    conf = configuration(fleet_conf.register_opts)
+    fixture = conffixture.ConfFixture(conf, transport_url="fake:/")
+    fixture.setUp()
+    bus, broker = transport.get_transport(conf), Published()
+    monkeypatch.setattr(bus, "_send", broker)
+    yield broker, bus, conf
+    fixture.cleanUp()
+
+
+def test_a_build_whose_message_is_published_twice(conductor: Conductor, published: Any) -> None:
+    """A driver does that if it loses the connection before the broker confirms, and two conductors may receive it."""
+    broker, bus, conf = published
+    tasks = clients.ComputeTaskAPI(bus, conf)
+    for _request in range(2):
+        tasks.create(new_context(), {"flavor": SIZES, "count": 2})
+    once = [uuids(_accepted(conductor, each)) for each in broker.arguments]
+    assert once == [uuids(_accepted(conductor, each)) for each in broker.arguments]
+    assert 4 == len({*once[0], *once[1]}) == count(conductor)
+
+
+def _accepted(conductor: Conductor, message: dict[str, Any]) -> dict[str, Any]:
+    asked = BuildRequest.from_wire(message["request"])
+    return conductor.intake.accept(new_context(project_id="p1"), asked, message.get("client_token"))
+
+
+@pytest.mark.parametrize("given", [{}, {"client_token": None}])
+def test_volumes_whose_message_is_published_twice(conductor: Conductor, published: Any, given: dict[str, None]) -> None:
+    broker, bus, conf = published
+    operator = clients.OperatorAPI(bus, conf)
+    for _request in range(2):
+        operator.call(new_context(), "create_volumes", request={"size": 1, "count": 2}, **given)
+    for message in broker.arguments * 2:
+        asked = VolumeRequest.from_wire(message["request"])
+        conductor.volume_creation.accept(new_context(project_id="p1"), asked, message.get("client_token"))
+    assert 4 == len(conductor.operator.list_volumes())
+
+
+@pytest.mark.parametrize(
+    ("pin", "request_", "has_token"),
+    [("1.1", {}, False), ("1.2", {}, True), ("1.25", {}, True), ("1.25", {"description": "of 1.13"}, True)],
+)
+def test_a_conductor_that_has_no_tokens_gets_none(
+    published: Any, pin: str, request_: dict[str, Any], has_token: bool
+) -> None:
+    broker, bus, conf = published
+    conf.set_override("conductor", pin, group="upgrade_levels")
+    clients.ComputeTaskAPI(bus, conf).create(new_context(), {"flavor": SIZES, **request_})
+    assert has_token == ("client_token" in broker.arguments[0])

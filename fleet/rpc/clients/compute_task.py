@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from oslo_utils import uuidutils
+
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import FailedAttempt, network
 from fleet.rpc import versions
 from fleet.rpc.clients.api import API, Message
 
+#: The version that introduced ``client_token``.
+TOKENS_SINCE = "1.2"
 #: Keys of a request that an older conductor would ignore, and the version that introduced them.
 NEWER_KEYS = {
     "wait_for_capacity_s": "1.11",
@@ -32,18 +36,27 @@ class ComputeTaskAPI(API):
     namespace = "compute_task"
 
     def create(self, context: RequestContext, request: JSONObject, client_token: str | None = None) -> JSONObject:
-        """:param client_token: with a token, the request may be repeated after a timeout
+        """Request builds. The message has a token in any case: a driver publishes a message again if it loses the connection
+        before the broker confirms, and two conductors may receive it.
+
+        :param client_token: with the same token, the request may be repeated after a timeout; None: a new one
         :raises errors.VersionPinned: a conductor may be too old for tokens, or for a key of the request
         """
         if request.get("networks") in (network.AUTO, network.NONE) and not self._can_send(NEWER_KEYS["networks"]):
             # That conductor has no networks.
             request = {name: value for name, value in request.items() if name != "networks"}
-        said = {"request": request, **({"client_token": client_token} if client_token is not None else {})}
+        said: dict[str, object] = {"request": request}
+        newer: dict[str, object] = {}
         since = [version for name, version in NEWER_KEYS.items() if request.get(name, network.NONE) not in _UNSET]
-        since += ["1.2"] if client_token is not None else []
-        answer: JSONObject = self._ask(
-            context, Message("create", said, version=max(since, key=versions.parse, default=""))
-        )
+        if client_token is not None:
+            said["client_token"] = client_token
+            since.append(TOKENS_SINCE)
+        elif since:
+            said["client_token"] = uuidutils.generate_uuid()
+        else:
+            newer["client_token"] = uuidutils.generate_uuid()
+        version = max(since, key=versions.parse, default="")
+        answer: JSONObject = self._ask(context, Message("create", said, version, newer, TOKENS_SINCE))
         return answer
 
     def takes_passwords(self) -> bool:

@@ -248,12 +248,16 @@ def test_steps_of_volumes_are_not_sent_to_an_older_conductor(conf: cfg.ConfigOpt
 
 
 def test_a_token_is_not_sent_to_a_conductor_that_would_ignore_it(conf: cfg.ConfigOpts) -> None:
-    """It would make the volumes of a repeated request twice."""
+    """It would make the volumes of a repeated request twice. A token that the user has not given is left out there."""
     conductor = Receiver("1.12", {})
     api = clients.OperatorAPI(sending(conf, conductor), conf)
     api.call(new_context(), "create_volumes", request={"size": 1}, client_token="mine")
+    conf.set_override("conductor", "1.11", group="upgrade_levels")
+    with pytest.raises(errors.VersionPinned):
+        api.call(new_context(), "create_volumes", request={"size": 1}, client_token="mine")
     api.call(new_context(), "create_volumes", request={"size": 1})
     assert ["1.12", "1.9"] == [message["version"] for message in conductor.taken]
+    assert "client_token" not in conductor.taken[1]["args"]
 
 
 @pytest.mark.parametrize(("is_public", "version"), [(None, "1.9"), (True, "1.9"), (False, "1.19")])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_utils import uuidutils
 
 from fleet.context import RequestContext
 from fleet.objects import changes
@@ -91,12 +92,15 @@ NEWER = (
     | {"list_decisions": "1.20"}
     | dict.fromkeys(("list_balances", "list_balance_rounds", "suggest_balance", "run_balance", "pause_balance"), "1.21")
 )
+#: Methods with a ``client_token``, and the version that introduced it. Their messages always have one: a driver publishes a
+#: message again if it loses the connection before the broker confirms, and two conductors may receive it.
+WITH_TOKEN, TOKENS_SINCE = ("create_volumes", "manage_volume"), "1.12"
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {
     "list_instances": {"marker": "1.10", "newest_first": "1.11", "sort": "1.25"},
     "migrate_instance": {"host": "1.11"},
     "evacuate_instance": {"host": "1.11"},
-    "create_volumes": {"client_token": "1.12"},
+    "create_volumes": {"client_token": TOKENS_SINCE},
     "list_volumes": {"limit": "1.25", "marker": "1.25"},
     "list_snapshots": {"limit": "1.25", "marker": "1.25"},
     "list_migrations": {"limit": "1.25", "marker": "1.25"},
@@ -131,6 +135,8 @@ class OperatorAPI(API):
     _newer: ClassVar[Mapping[str, str]] = NEWER
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
+        if method in WITH_TOKEN and kwargs.get("client_token") is None and self._can_send(TOKENS_SINCE):
+            kwargs["client_token"] = uuidutils.generate_uuid()
         newer = {name: kwargs.pop(name) for name in NEWER_ARGUMENTS.get(method, ()) if name in kwargs}
         needed = [since for name, since in NEEDED_ARGUMENTS.get(method, {}).items() if name in kwargs]
         for name, since in SPARING_ARGUMENTS.get(method, {}).items():
