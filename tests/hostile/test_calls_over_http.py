@@ -61,3 +61,20 @@ def test_whoever_may_is_served(world_: HostileWorld, theirs: Objects, method: Me
             person, "POST", f"/fleet/v1/calls/{method.namespace}/{method.name}", json={"arguments": given}
         )
     assert answer.status_code < 300 or answer.status_code == 409, answer.text
+
+
+@pytest.mark.parametrize("method", CALLED, ids=lambda each: f"{each.namespace}.{each.name}")
+def test_an_argument_of_a_wrong_type_is_the_mistake_of_its_sender(
+    world_: HostileWorld, theirs: Objects, method: Method
+) -> None:
+    parameters = served(world_)[method]["conductor"]
+    given = attempts(theirs, RIGHTFUL[PROJECT], "conductor", method, parameters)[0]
+    person = OWNER if whose("conductor", method) == PROJECT else ADMINISTRATOR
+    failed = []
+    for name in parameters:
+        for value in (True, [[1]]):
+            body = {"arguments": {**given, name: value}}
+            with world_.undone():
+                answer = world_.http(person, "POST", f"/fleet/v1/calls/{method.namespace}/{method.name}", json=body)
+            failed += [f"{body}: {answer.text[:200]}"] if answer.status_code >= 500 else []
+    assert [] == failed

@@ -145,17 +145,23 @@ class OperatorAPI(API):
             elif name in kwargs:
                 needed.append(since)
         version = self._newer.get(method, "")
-        if method == "create_volumes" and any((kwargs.get("request") or {}).get(name) for name in _ORIGINS):
+        if method == "create_volumes" and any(_mapping(kwargs, "request").get(name) for name in _ORIGINS):
             needed.append("1.11")
-        if method == "create_volume_type" and (kwargs.get("volume_type") or {}).get("is_public") is False:
+        if method == "create_volume_type" and _mapping(kwargs, "volume_type").get("is_public") is False:
             # An older conductor would make it public.
             needed.append("1.19")
         if method == "update_instance":
-            needed += [changes.NEWER[name] for name in kwargs.get("changes") or {} if name in changes.NEWER]
+            needed += [changes.NEWER[name] for name in _mapping(kwargs, "changes") if name in changes.NEWER]
         if needed:
             kwargs, newer, version = {**kwargs, **newer}, {}, max(needed, key=versions.parse)
         message = Message(method, kwargs, version=version, newer=newer, newer_version="1.5")
         return self._ask(context, message)
+
+
+def _mapping(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an argument; an empty mapping if it is none. The conductor refuses it by name."""
+    found = arguments.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 class NovaOperatorAPI(OperatorAPI):
