@@ -55,6 +55,8 @@ class HTTPServer:
             max_request_header_size=_MOST_HEADERS,
             ident="fleet-api",
             clear_untrusted_proxy_headers=False,
+            # select() refuses sockets with a number above 1023.
+            asyncore_use_poll=True,
         )
         dispatcher = FairDispatcher(
             options.threads + streams.most,
@@ -88,7 +90,7 @@ class HTTPServer:
         self._streams.close()
         self._dispatcher.shutdown(timeout=_STOP_S)
         if self._thread.is_alive():
-            # By the thread that waits for these sockets: another would close them under its select().
+            # By the thread that waits for these sockets: another would close them while it waits.
             self._wake.pull_trigger(self._server.close)
         else:
             self._server.close()

@@ -17,6 +17,7 @@ from fleet_api.own.events import Streams
 from fleet_api.serving.http_server import HTTPServer
 from fleet_trial.private_servers.process import free_ports
 from tests.configuration import configuration
+from tests.many_files import many_files  # noqa: F401  (a fixture)
 
 
 def answer(_environ: Any, start_response: Any) -> list[bytes]:
@@ -98,3 +99,8 @@ def test_an_address_has_so_many_connections(port: int) -> None:
     finally:
         for each in held:
             each.close()
+
+
+def test_a_process_with_many_open_files(port: int, many_files: None) -> None:  # noqa: F811
+    """A connection whose number is above those that select() knows is served, and so are later ones."""
+    assert [200, 200] == [get(port) for _connection in range(2)]
