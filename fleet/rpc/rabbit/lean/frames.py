@@ -89,6 +89,13 @@ class _ReadsAhead:
         return left >= _OVERHEAD + size
 
 
+def has_arrived(number: int) -> bool:
+    """Return True if a socket, by its number, has something to read. select() would refuse numbers above 1023."""
+    looking = select.poll()
+    looking.register(number, select.POLLIN)
+    return bool(looking.poll(0))
+
+
 class _TCP(_ReadsAhead, transport.TCPTransport):
     def receive_now(self) -> bool:
         try:
@@ -104,7 +111,7 @@ class _TLS(_ReadsAhead, transport.SSLTransport):
 
     def receive_now(self) -> bool:
         """Receive without waiting, except for the rest of a record whose first bytes have arrived."""
-        if not self.sock.pending() and not select.select([self.sock], [], [], 0)[0]:
+        if not self.sock.pending() and not has_arrived(self.sock.fileno()):
             return False
         self.receive()
         return True
