@@ -55,9 +55,7 @@ class CallMonitor:
         call = _Call(incoming, period_s, self._clock())
         with self._lock:
             self._calls[id(call)] = call
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="call-monitor", daemon=True)
-                self._thread.start()
+            self._begin()
         try:
             yield
         finally:
@@ -65,6 +63,18 @@ class CallMonitor:
                 del self._calls[id(call)]
             with call.sending:
                 call.is_over = True
+
+    def _begin(self) -> None:
+        """Start the thread if there is none. Call it with the lock."""
+        if self._thread is not None:
+            return
+        thread = threading.Thread(target=self._run, name="call-monitor", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as failure:
+            LOG.warning("Callers get no heartbeats until the next call begins: %s", failure)
+        else:
+            self._thread = thread
 
     def send_due(self) -> None:
         """Send a heartbeat to each caller whose period is over."""

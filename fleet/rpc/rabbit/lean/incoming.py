@@ -154,8 +154,15 @@ class Listener(oslo_drivers.PollStyleListener):
             self._attend_former()
         if self._nodes.should_return(link.broker) and self._opening.acquire(blocking=False):
             # Other threads read the connection meanwhile, or this one does.
-            self._returning = threading.Thread(target=self._return_home, name="rpc-returning", daemon=True)
-            self._returning.start()
+            returning = threading.Thread(target=self._return_home, name="rpc-returning", daemon=True)
+            try:
+                returning.start()
+            except RuntimeError as failure:
+                self._nodes.lost(self._nodes.home)  # until the next look
+                self._opening.release()
+                LOG.warning("The connection for receiving stays where it is: %s", failure)
+            else:
+                self._returning = returning
 
     def _wake_another(self) -> None:
         """Wake one thread that waits: there is another message, or the listener is stopped."""

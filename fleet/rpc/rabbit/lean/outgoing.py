@@ -46,7 +46,7 @@ _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 #: Characters of a queue's name in a log line.
 _SHOWN = 60
-_dropped = rate_limited_log.RateLimit()
+_dropped, _no_thread = rate_limited_log.RateLimit(), rate_limited_log.RateLimit()
 
 
 def dropped(queue_name: str) -> None:
@@ -165,17 +165,35 @@ class Outgoing:
     def _connected(self, deadline: float | None) -> Link:
         """:raises NotSent:"""
         with self._lock:
-            if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(target=self._run, name="rpc-outgoing", daemon=True)
-                self._thread.start()
+            if self._thread is None and not self._closing.is_set() and self._begin():
                 # The first message waits for the first attempt to connect.
                 self._ready.wait_for(lambda: self._link is not None or self._problem, 30)
             while self._link is None:
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._closing.is_set() or (left is not None and left <= 0):
                     raise NotSent(self._problem or "no connection yet")
+                if not self._begin():
+                    left = _BEGIN_AGAIN_S if left is None else min(left, _BEGIN_AGAIN_S)
                 self._ready.wait(left)
             return self._link
+
+    def _begin(self) -> bool:
+        """Start the driver's thread if there is none. Return False if the process can have no more threads now.
+
+        Call it with ``_lock``.
+        """
+        if self._thread is not None or self._closing.is_set():
+            return True
+        thread = threading.Thread(target=self._run, name="rpc-outgoing", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as failure:
+            self._problem = f"the thread that sends does not start: {failure}"
+            if _no_thread.due() is not None:
+                LOG.error("Messages cannot be sent: %s", self._problem)
+            return False
+        self._thread, self._problem = thread, ""
+        return True
 
     def _run(self) -> None:
         """Keep a connection open. No error ends the thread: without it, the process sends nothing more."""
@@ -276,8 +294,14 @@ class Outgoing:
             lambda: not waiting.isdisjoint(self.callers.waiting()),
             lambda: self.callers.lose(waiting),
         )
-        self._retiring = [each for each in self._retiring if each.is_alive()] + [retiring]
-        retiring.start()
+        self._retiring = [each for each in self._retiring if each.is_alive()]
+        try:
+            retiring.start()
+        except RuntimeError as failure:
+            LOG.warning("What is under way on the former connection is lost: %s", failure)
+            retiring.end()
+        else:
+            self._retiring.append(retiring)
         return new
 
     def _lose_any(self, why: BaseException | None) -> None:

@@ -68,12 +68,16 @@ class Retiring(threading.Thread):
                     link.connection.channel().queue_delete(self._reply_queue)
         except LOST as lost:
             LOG.info("The former connection for sending is lost: %s", lost)
+        self.end()
+
+    def end(self) -> None:
+        """Close the connection. What has not ended on it is lost."""
         if self._waiting():
             self._replies_lost()
         for channel in self._channels:
             for each in channel.end():
                 each.ended(Outcome.LOST)
-        link.close()
+        self._link.close()
 
     def _is_needed(self) -> bool:
         return self._waiting() or not all(each.is_idle for each in self._channels)

@@ -83,7 +83,11 @@ class _Reader(Listener):
         super().__init__(settings, outgoing, [queue])
         self._served = served
         self._thread = threading.Thread(target=self._run, name="host-queues", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self.cleanup()  # its queue would take messages that no thread reads
+            raise
 
     def add(self, queue: topology.Queue) -> None:
         self._queues[queue.name] = queue
