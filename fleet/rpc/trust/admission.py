@@ -114,6 +114,7 @@ class Dispatcher(dispatching.Dispatcher):
         """
         try:
             _check(incoming.message, getattr(incoming, "size", None))
+            _check_context(getattr(incoming, "ctxt", None))
             if self._checker is not None:
                 self._checker.check(incoming.ctxt, incoming.message)
             self._require_own_ledger(incoming)
@@ -161,6 +162,15 @@ class Dispatcher(dispatching.Dispatcher):
         except errors.ForeignLedger:
             metrics.FOREIGN_MESSAGES.inc()
             raise
+
+
+def _check_context(context: object) -> None:
+    """Check the value that decides whether the caller acts for a project: all that read it must read the same.
+
+    :raises errors.InvalidInput:
+    """
+    if isinstance(context, dict) and not isinstance(context.get("is_admin", True), bool):
+        raise errors.InvalidInput(field="context.is_admin", reason="must be true or false")
 
 
 def _drop_own_arguments(incoming: Any) -> None:
