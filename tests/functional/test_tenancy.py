@@ -140,6 +140,28 @@ def test_an_instance_of_another_project_is_not_there(conductor: Conductor, door:
             door.admit("terminate_instances", "compute_task", instance_uuids=uuids)
 
 
+@pytest.mark.every_database
+@pytest.mark.parametrize("other", ["Web", "WEB", "w\u00e9b", "web "])
+def test_projects_whose_names_differ_in_case_are_two(conductor: Conductor, door: Door, other: str) -> None:
+    """Also in lists of uuids. MariaDB takes such names for the same."""
+    theirs = build(conductor, other)
+    asked = {"flavor": "tiny", "scheduler_hints": {"same_host": [theirs]}}
+    conductor.operator.under(other).create_volumes({"size": 1, "name": "disk"})
+    volume = conductor.operator.show_volume("disk")["uuid"]
+    for namespace, method, argument in (
+        ("compute_task", "terminate_instances", "instance_uuids"),
+        ("operator", "newest_faults", "uuids"),
+        ("operator", "list_attachments", "uuids"),
+    ):
+        with pytest.raises(errors.NotFound, match=theirs):
+            door.admit(method, namespace, **{argument: [theirs]})
+    hints = door.admit("create", "compute_task", request=asked)["request"]["scheduler_hints"]
+    of_volumes = {"size": 1, "scheduler_hints": {"different_host": [volume]}}
+    others = door.admit("create_volumes", request=of_volumes)["request"]["scheduler_hints"]
+    assert theirs not in hints["same_host"]
+    assert volume not in others["different_host"]
+
+
 def test_a_project_attaches_its_own_volumes_to_its_own_instances(conductor: Conductor, door: Door) -> None:
     """The administrator may attach any. A project learns of no host of an attachment."""
     for project in ("web", "shop"):
