@@ -27,6 +27,9 @@ class Roots:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path: str = environ["PATH_INFO"]
+        if not path.startswith("/"):
+            # As in "OPTIONS *", or a request line without the first slash.
+            environ["PATH_INFO"] = path = f"/{path}"
         if path == _VOLUME or path.startswith(f"{_VOLUME}/"):
             below = path.removeprefix(_VOLUME) or "/"
             if below == "/" or f"{below}/".startswith(f"{_BELOW_VOLUME}/"):

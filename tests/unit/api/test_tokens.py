@@ -79,6 +79,16 @@ def test_the_extra_is_not_installed(
         application(conductor, conf)
 
 
+@pytest.mark.parametrize("path", ["*", "v2.1/servers", "v3/volumes", ""])
+def test_a_path_without_its_first_slash(tmp_path: pathlib.Path, conductor: FewServers, path: str) -> None:
+    """It is no reason for a failure, and needs a token where the path with the slash does."""
+    environ = {**testing.create_environ("/"), "PATH_INFO": path}
+    statuses: list[str] = []
+    protected = application(conductor, configured(tmp_path, **COMPLETE))
+    protected(environ, lambda status, _headers, *_failure: statuses.append(status))  # type: ignore[arg-type,return-value]
+    assert ["200 OK" if path == "" else "401 Unauthorized"] == statuses
+
+
 def test_who_needs_no_token(tmp_path: pathlib.Path, conductor: FewServers) -> None:
     """Discovery, the page and signing out. Other requests get 401, whatever their headers; the conductor is not called."""
     client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
