@@ -187,7 +187,8 @@ class LeanDriver(oslo_drivers.BaseDriver):
                 if found is Outcome.REFUSED:
                     raise oslo_messaging.MessageDeliveryFailure(f"The broker did not accept a message to {key}")
                 if found is Outcome.REPLY_LOST:
-                    if accepted.is_set():
+                    # The message may have been published again meanwhile, and name the new queue.
+                    if accepted.is_set() and publication.reply_queue != out.reply_queue.name:
                         raise oslo_messaging.MessagingTimeout(f"The reply to message ID {msg_id} is lost: {_DEAD_NODE}")
                 elif isinstance(found, Outcome):  # the message was lost before the broker confirmed
                     self._publish_call(out, publication, msg_id, deadline)
