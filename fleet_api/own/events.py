@@ -178,7 +178,8 @@ class Events:
                 fresh = [each for each in found["events"] if (each["kind"], each["id"]) not in known]
                 known = {(each["kind"], each["id"]) for each in found["events"]}
                 lines += [_text(each["kind"], _shown(each, sees_all), position) for each in fresh]
-            except (errors.FleetError, oslo_messaging.MessagingException) as failure:
+            except (errors.FleetError, oslo_messaging.MessagingException, Fault) as failure:
+                # A Fault: the broker is known to be away, so no conductor was asked.
                 LOG.warning("A stream of events waits for the conductor: %s", failure)
                 lines.append(_text("away", {"message": "The conductor does not answer."}))
             quiet = 0 if lines else quiet + 1

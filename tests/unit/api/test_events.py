@@ -128,9 +128,12 @@ def test_hosts(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
     ]
 
 
-def test_a_conductor_that_is_away(conductor: NewsConductor, follow: Callable[..., Any], caplog: Any) -> None:
-    """The stream says so, and goes on."""
-    conductor.news = [oslo_messaging.MessagingTimeout("late"), answer(EVENT)]
+@pytest.mark.parametrize("failure", [oslo_messaging.MessagingTimeout("late"), Fault(503, "The broker is away.")])
+def test_a_conductor_that_is_away(
+    conductor: NewsConductor, follow: Callable[..., Any], caplog: Any, failure: Exception
+) -> None:
+    """The stream says so, and goes on; also if the broker is known to be away."""
+    conductor.news = [failure, answer(EVENT)]
     assert ["away", "instance"] == [each["event"] for each in follow(2)]
     caplog.clear()
 
