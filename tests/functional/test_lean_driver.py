@@ -345,3 +345,33 @@ def test_the_broker_is_known_to_be_away(node: private_servers.RabbitMQ, topic: s
         eventually(lambda: "refused" in transport.refusal(bus))
         node.start()
         eventually(lambda: not transport.refusal(bus))
+
+
+def test_a_broker_that_accepts_no_messages_for_a_while(node: private_servers.RabbitMQ, topic: str) -> None:
+    """Nothing more is written, and the connection stays, with a message that the broker has not read whole.
+
+    A call that cannot be sent in time says why. The messages are sent once when the broker accepts them again.
+    """
+    large = "x" * 3_000_000
+    with serving(node.url, LEAN, topic) as endpoint, opened(node.url, LEAN) as bus:
+        client, out = client_of(bus, topic), bus._driver._out()
+        client.call({}, "echo", value="before")
+        link = out._link
+        assert link is not None
+        node.ctl("set_vm_memory_high_watermark", "absolute", "1")
+        try:
+            casts = [threading.Thread(target=client.cast, args=({}, "echo"), kwargs={"value": large})]
+            casts[0].start()
+            eventually(lambda: link.connection.is_blocked)
+            with pytest.raises(oslo_messaging.MessagingTimeout, match="the broker accepts no messages now"):
+                client.prepare(timeout=3).call({}, "echo", value="too late")
+            casts.append(threading.Thread(target=client.cast, args=({}, "echo"), kwargs={"value": "later"}))
+            casts[1].start()
+            assert link is out._link
+        finally:
+            node.ctl("set_vm_memory_high_watermark", "0.6")
+        for each in casts:
+            each.join(60)
+        assert ("after", link) == (client.call({}, "echo", value="after"), out._link)
+        eventually(lambda: len(endpoint.heard) == 4)
+        assert ["after", "before", "later", large] == sorted(endpoint.heard)

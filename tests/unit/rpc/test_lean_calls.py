@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the lean driver while the node of the broker dies that has the queue for replies."""
+"""Messages of the lean driver while the broker is in trouble: the node dies that has the queue for replies, or the broker
+blocks the connection.
+"""
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import oslo_messaging
 import pytest
 
-from fleet.rpc.rabbit.lean import topology, wire
+from fleet.rpc.rabbit.lean import outgoing, topology, wire
 from fleet.rpc.rabbit.lean.callers import Callers
 from fleet.rpc.rabbit.lean.driver import LeanDriver
 from fleet.rpc.rabbit.lean.publication import Outcome, Publication
+from tests.unit.rpc.test_lean_threads import SETTINGS
 
 
 class Outgoing:
@@ -75,3 +81,63 @@ def test_a_call_whose_reply_cannot_come_ends() -> None:
     """Its server has the name of the lost queue."""
     with pytest.raises(oslo_messaging.MessagingTimeout, match="is lost: the broker's node"):
         called(Outgoing(confirmed_and_then_lost))
+
+
+class Blocked:
+    """A connection that the broker blocks. ``written`` are the bodies of what is written to it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.link = mock.MagicMock()
+        self.link.connection.is_blocked = True
+        self.out = outgoing.Outgoing(SETTINGS)
+        self.out._link, self.out._thread = self.link, threading.current_thread()
+        self.written: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        monkeypatch.setattr(self.out, "_write", self._write)
+
+    def _write(self, _link: object, publication: Publication, _with_queue: bool) -> bool:
+        self.written.put(publication.body)
+        return True
+
+    def publish(self, timeout_s: float | None) -> None:
+        self.out.publish(Publication(topology.Exchange("e"), "key", b"sent", mock.Mock()), timeout_s)
+
+    def free(self) -> None:
+        self.link.connection.is_blocked = False
+        self.out._is_free()
+
+
+def test_nothing_is_written_to_a_connection_that_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message with a time limit ends with the reason; one without a limit waits."""
+    blocked = Blocked(monkeypatch)
+    with pytest.raises(outgoing.NotSent, match="accepts no messages now: it has too little memory or disk space"):
+        blocked.publish(0.0)
+    sender = threading.Thread(target=blocked.publish, args=(None,), daemon=True)
+    sender.start()
+    assert blocked.written.empty()
+    blocked.free()
+    assert b"sent" == blocked.written.get(timeout=30)
+    sender.join(30)
+    blocked.out.close()
+
+
+def test_a_sender_does_not_wait_for_a_node_that_the_driver_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked, new = Blocked(monkeypatch), mock.MagicMock()
+    new.connection.is_blocked = False
+    monkeypatch.setattr(outgoing, "Retiring", mock.MagicMock())
+    sender = threading.Thread(target=blocked.publish, args=(None,), daemon=True)
+    sender.start()
+    assert blocked.written.empty()
+    blocked.out._exchanged(new, mock.Mock(), topology.reply_queue(SETTINGS))
+    assert b"sent" == blocked.written.get(timeout=30)
+    sender.join(30)
+    blocked.out.close()
+
+
+def test_replies_wait_until_the_broker_accepts_messages_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = Blocked(monkeypatch)
+    for body in (b"one", b"two"):
+        blocked.out.reply("reply_1", body)
+    assert blocked.written.empty()
+    blocked.free()
+    assert [b"one", b"two"] == [blocked.written.get(timeout=30) for _reply in range(2)]
+    blocked.out.close()

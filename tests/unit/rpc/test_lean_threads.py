@@ -61,6 +61,7 @@ def test_a_message_is_sent_when_the_thread_starts(monkeypatch: pytest.MonkeyPatc
     """A message with a time limit ends as one without a broker does; a later one starts the thread."""
     none, out = NoThreads(monkeypatch, "rpc-outgoing"), outgoing.Outgoing(SETTINGS)
     link = mock.MagicMock()
+    link.connection.is_blocked = False
     monkeypatch.setattr(out, "_write", lambda *_message: True)
     monkeypatch.setattr(out, "_keep_open", lambda _pauses: opened(out, link))
     with pytest.raises(outgoing.NotSent, match="does not start: can't start new thread"):

@@ -125,6 +125,8 @@ class Connection(amqp.Connection):
 
     #: The broker accepts no messages now (``connection.blocked``).
     is_blocked = False
+    #: Called when it accepts messages again, by the thread that reads.
+    on_free: Callable[[], object] = staticmethod(lambda: None)
 
     def Transport(
         self,

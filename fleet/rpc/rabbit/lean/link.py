@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import socket
 import ssl
 import threading
 import time
@@ -40,6 +41,8 @@ LOG = logging.getLogger(__name__)
 #: Seconds to open a connection, and for the rest of a frame whose first bytes have come, or a write.
 CONNECT_S = 5.0
 FRAME_S = 10.0
+#: Milliseconds for which written bytes may wait until the broker's kernel confirms them, as py-amqp sets it.
+UNREAD_MS = 1000
 #: Seconds to wait for the broker to confirm that the connection is closed.
 CLOSE_S = 1.0
 #: What py-amqp raises when a connection or channel is lost.
@@ -246,7 +249,11 @@ def _connected(broker: Broker, settings: Settings) -> frames.Connection:
 
 def _blocked(connection: frames.Connection, reason: str = "") -> None:
     connection.is_blocked = bool(reason)
+    # The broker reads nothing meanwhile, so bytes may wait for longer. Its heartbeats show that it lives.
+    with contextlib.suppress(OSError):
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0 if reason else UNREAD_MS)
     if reason:
         LOG.warning("The broker accepts no messages now: %s", reason)
     else:
         LOG.info("The broker accepts messages again")
+        connection.on_free()

@@ -9,6 +9,9 @@ Publishers write to it, and wait for what they want::
                             ├────── the broker rejects it ─▶ published again on another channel, after a pause
                             └────── it is forbidden ───────▶ published again, a few times
 
+While the broker blocks the connection (``connection.blocked``: it has too little memory or disk space), nothing is written.
+Senders wait as they do without a connection; replies are sent when the broker accepts messages again.
+
 A thread of the driver opens the connection. The threads that wait for messages read it (:mod:`.reading`).
 
 The lock of the link guards the connection; ``_lock`` guards which connection is used. The lock of the link is taken first.
@@ -17,6 +20,7 @@ The lock of the link guards the connection; ``_lock`` guards which connection is
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import threading
 import time
@@ -44,6 +48,7 @@ LOG = logging.getLogger(__name__)
 _MOST_REPLIES = 1000
 _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
+_BLOCKED = "the broker accepts no messages now: it has too little memory or disk space"
 #: Characters of a queue's name in a log line.
 _SHOWN = 60
 _dropped, _no_thread = rate_limited_log.RateLimit(), rate_limited_log.RateLimit()
@@ -59,7 +64,9 @@ def dropped(queue_name: str) -> None:
 
 
 class NotSent(Exception):
-    """The message was not written within the time: there was no connection. The message says why."""
+    """The message was not written within the time: there was no connection, or the broker blocked it. The message says
+    why.
+    """
 
 
 class Outgoing:
@@ -115,8 +122,17 @@ class Outgoing:
                 publication.refuse()
                 return
             except LOST as lost:
+                self._read_what_came(link)
                 self._lost(link, lost)
-                self._closing.wait(_BEGIN_AGAIN_S)
+                # On the next connection, the broker takes one message before it blocks that one, too.
+                pause_s = _LONGEST_PAUSE_S if link.connection.is_blocked else _BEGIN_AGAIN_S
+                self._closing.wait(pause_s if deadline is None else min(pause_s, max(0.0, deadline - time.monotonic())))
+
+    @staticmethod
+    def _read_what_came(link: Link) -> None:
+        """Read what the broker has sent before a write failed: that it blocks the connection, and confirmations."""
+        with contextlib.suppress(*LOST):
+            link.read()
 
     def reply(self, queue_name: str, body: bytes) -> None:
         """Write a reply. It is not waited for.
@@ -168,10 +184,10 @@ class Outgoing:
             if self._thread is None and not self._closing.is_set() and self._begin():
                 # The first message waits for the first attempt to connect.
                 self._ready.wait_for(lambda: self._link is not None or self._problem, 30)
-            while self._link is None:
+            while self._link is None or self._link.connection.is_blocked:
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._closing.is_set() or (left is not None and left <= 0):
-                    raise NotSent(self._problem or "no connection yet")
+                    raise NotSent(self._problem or ("no connection yet" if self._link is None else _BLOCKED))
                 if not self._begin():
                     left = _BEGIN_AGAIN_S if left is None else min(left, _BEGIN_AGAIN_S)
                 self._ready.wait(left)
@@ -244,6 +260,7 @@ class Outgoing:
         home = self._nodes.home
         try:
             link = opened_to(home, self._settings)
+            link.connection.on_free = self._is_free
         except LOST as refused:
             LOG.debug("%s does not accept connections yet: %s", home.address, refused)
             return None
@@ -283,6 +300,7 @@ class Outgoing:
                 had_replies, self._replies_on = self._replies_on is not None, new
                 self._declared.clear()
                 self._queues.clear()
+                self._ready.notify_all()  # senders may wait because the former one is blocked
         if not is_current:
             new.close()
             return None
@@ -304,6 +322,13 @@ class Outgoing:
             self._retiring.append(retiring)
         return new
 
+    def _is_free(self) -> None:
+        """The broker accepts messages again. This thread reads the connection, so another one sends the replies."""
+        with self._lock:
+            self._ready.notify_all()
+        for _reply in range(len(self._again)):
+            self._rejected.add(self._again.popleft())
+
     def _lose_any(self, why: BaseException | None) -> None:
         with self._lock:
             link = self._link
@@ -312,6 +337,7 @@ class Outgoing:
 
     def _open(self) -> Link:
         link = opened(self._settings, self._nodes)
+        link.connection.on_free = self._is_free
         try:
             with link.lock, link.asking():
                 channel = Confirms(link.connection)
