@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables in a database: ``schema`` checks them, ``migration`` changes them, ``identity`` is the uuid of the ledger."""
+"""The tables in a database: ``schema`` checks them, ``migration`` changes them, ``identity`` is the uuid of the ledger.
+
+``sync_lock`` lets one program at a time migrate a database.
+"""

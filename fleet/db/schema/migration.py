@@ -11,7 +11,7 @@ from alembic import config as alembic_config
 from alembic.runtime import migration
 
 from fleet.db.engine.database import Database
-from fleet.db.schema import schema
+from fleet.db.schema import schema, sync_lock
 from fleet.db.tables import models
 
 
@@ -22,14 +22,14 @@ def _config() -> alembic_config.Config:
 
 
 def sync(database: Database, revision: str = "head") -> str:
-    """Apply the missing migrations; return the revision reached.
+    """Apply the missing migrations; return the revision reached. Wait for another program that does so.
 
     :raises errors.SchemaMismatch: the schema is newer than this program
     """
     if schema.is_unknown(schema.version(database)):
         schema.check(database)
     config = _config()
-    with database.engine.begin() as connection:
+    with sync_lock.held(database.engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
     return schema.version(database) or ""
