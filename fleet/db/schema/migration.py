@@ -11,7 +11,7 @@ from alembic import config as alembic_config
 from alembic.runtime import migration
 
 from fleet.db.engine.database import Database
-from fleet.db.schema import schema, sync_lock
+from fleet.db.schema import resumption, schema, sync_lock
 from fleet.db.tables import models
 
 
@@ -30,6 +30,7 @@ def sync(database: Database, revision: str = "head") -> str:
         schema.check(database)
     config = _config()
     with sync_lock.held(database.engine) as connection:
+        resumption.skip_what_is_done(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
     return schema.version(database) or ""
