@@ -7,12 +7,16 @@ error names the extra.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
 import sqlalchemy as sa
 
 from fleet import errors
 
 _OPTION = "[database] connection"
-_EXTRAS = {"postgresql": "postgresql", "mysql": "mariadb", "mariadb": "mariadb"}
+_EXTRAS = {"postgresql": "postgresql", "mysql": "mariadb"}
 
 
 def require(connection: str) -> None:
@@ -22,9 +26,13 @@ def require(connection: str) -> None:
     except sa.exc.ArgumentError:
         # ``tls.require_trusted`` reports an invalid URL.
         return
+    if url.get_backend_name() == "mariadb":
+        # SQLAlchemy knows it, but oslo.db does not.
+        raise _unknown(url)
     try:
-        url.get_dialect().import_dbapi()
-        url.get_dialect()().create_connect_args(url)
+        module: Any = url.get_dialect().import_dbapi()
+        _arguments, options = url.get_dialect()().create_connect_args(url)
+        _require_options(url, module, options)
     except ImportError as missing:
         extra = _EXTRAS.get(url.get_backend_name())
         advice = f"; install it with: pip install '.[{extra}]' in the directory of the source" if extra else ""
@@ -32,9 +40,30 @@ def require(connection: str) -> None:
             option=_OPTION, reason=f"needs a driver that is not installed ({missing}){advice}"
         ) from None
     except sa.exc.NoSuchModuleError:
-        reason = f"is for {url.drivername}, which is no database here; use postgresql+psycopg2, mysql+pymysql or sqlite"
-        raise errors.ConfigError(option=_OPTION, reason=reason) from None
+        raise _unknown(url) from None
     except (sa.exc.ArgumentError, TypeError, ValueError) as wrong:
         raise errors.ConfigError(
             option=_OPTION, reason=f"is a URL that {url.drivername} cannot use ({wrong})"
         ) from None
+
+
+def _unknown(url: sa.URL) -> errors.ConfigError:
+    reason = f"is for {url.drivername}, which is no database here; use postgresql+psycopg2, mysql+pymysql or sqlite"
+    return errors.ConfigError(option=_OPTION, reason=reason)
+
+
+def _require_options(url: sa.URL, module: Any, options: Mapping[str, Any]) -> None:
+    """:raises ValueError: the driver has no such option, or not this character set"""
+    if url.get_driver_name() == "psycopg2":
+        try:
+            module.extensions.make_dsn(**options)
+        except module.Error as wrong:
+            raise ValueError(str(wrong).strip()) from None
+    elif url.get_driver_name() == "pymysql":
+        known = inspect.signature(module.connections.Connection).parameters
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise ValueError(f"unknown option {unknown[0]!r}")
+        charset = options.get("charset")
+        if charset and module.charset.charset_by_name(charset) is None:
+            raise ValueError(f"unknown charset {charset!r}")

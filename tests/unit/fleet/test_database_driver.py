@@ -32,7 +32,23 @@ def test_unknown() -> None:
         driver.require("oracel://h/x")
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "postgresql+psycopg2://a@h/x", "mysql+pymysql://a@h/x"])
+def test_mariadb_has_the_name_of_mysql() -> None:
+    """SQLAlchemy has a dialect of this name, which the ledger cannot use."""
+    with pytest.raises(errors.ConfigError, match="use postgresql.*, mysql.pymysql or sqlite"):
+        driver.require("mariadb+pymysql://h/x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite://",
+        "postgresql+psycopg2://a@h/x",
+        "postgresql+psycopg2://a@/x?host=h1,h2&target_session_attrs=read-write&sslmode=verify-full&sslrootcert=/ca.pem",
+        "mysql+pymysql://a@h/x",
+        "mysql+pymysql://a@h/x?charset=utf8mb4&ssl_ca=/ca.pem&ssl_check_hostname=true&init_command=DO+0&read_timeout=9",
+        "mysql+pymysql://a@/x?unix_socket=/s",
+    ],
+)
 def test_there(url: str) -> None:
     """An installed driver gives no message."""
     driver.require(url)
@@ -43,6 +59,9 @@ def test_there(url: str) -> None:
     [
         ("postgresql+psycopg2://u:secret@/fleet?host=db1,db2&port=5", "number of hosts and ports don't match"),
         ("postgresql+psycopg2://u:secret@/fleet?host=db1&port=x", "non-integer port"),
+        ("postgresql+psycopg2://u:secret@h/fleet?sslmod=verify-full", 'invalid connection option "sslmod"'),
+        ("mysql+pymysql://u:secret@h/fleet?sslca=/ca.pem", "unknown option 'sslca'"),
+        ("mysql+pymysql://u:secret@h/fleet?charset=utf9", "unknown charset 'utf9'"),
     ],
 )
 def test_a_url_that_the_driver_cannot_use(url: str, reason: str) -> None:
