@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
-from typing import TextIO
 
-from fleet.client import argument_types, connection
+from fleet.client import argument_types
 from fleet.clock import Clock, naive_utc
 from fleet.db.engine.database import Database
 from fleet.db.schema import schema
@@ -20,6 +18,7 @@ from fleet.db.upkeep import clock as ledger_clock
 from fleet.db.upkeep import retention
 from fleet.json_codec import JSONObject
 from fleet_cli.base.database_command import DatabaseCommand
+from fleet_cli.upkeep import archive_file
 
 #: Exit status: --max-rows was reached, and more old instances are left.
 MORE = 3
@@ -104,11 +103,11 @@ class Archive(Purge):
     request.
 
     Lines are appended, and written to the disk before the rows are removed. After a crash in between, the next run
-    writes a line again.
+    writes a line again. Only one 'db archive' at a time can write to a file.
     """
 
     done = "archived"
-    _file: TextIO
+    _file: archive_file.ArchiveFile
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -118,17 +117,11 @@ class Archive(Purge):
     def act(self, database: Database, parsed_args: argparse.Namespace) -> int:
         if parsed_args.dry_run:
             return super().act(database, parsed_args)
-        try:
-            with open(parsed_args.file, "a", encoding="utf-8") as self._file:
-                return super().act(database, parsed_args)
-        except OSError as unwritable:
-            raise connection.CommandFailed(f"{parsed_args.file}: {unwritable.strerror or unwritable}") from None
+        with archive_file.opened(parsed_args.file) as self._file:
+            return super().act(database, parsed_args)
 
     def keep(self, database: Database, kind: retention.Kind, uuids: list[str]) -> None:
-        for record in database.read(kind.read, uuids):
-            self._file.write(_line(record))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._file.append("".join(map(_line, database.read(kind.read, uuids))))
 
 
 def _line(record: JSONObject) -> str:

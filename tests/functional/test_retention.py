@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import pathlib
 from typing import Any
@@ -116,6 +117,33 @@ def test_archive_that_cannot_write_takes_nothing(conductor: Conductor, database:
     status, lines = manage("db", "archive", "--all", "/proc/none/file")
     assert (1, ["/proc/none/file: No such file or directory"]) == (status, lines)
     assert 1 == len(uuids(database))
+
+
+def test_an_archive_goes_on_after_half_a_line(
+    conductor: Conductor, database: Database, manage: Manage, tmp_path: pathlib.Path
+) -> None:
+    """A machine that stops leaves half a line. The next record gets a line of its own."""
+    target = tmp_path / "old.jsonl"
+    target.write_text('{"build_request":{"cli')
+    delete(conductor, *conductor.create())
+    assert (0, "1 instances archived, 0 left.") == last(manage("db", "archive", "--all", str(target)))
+    torn, whole = target.read_text().splitlines()
+    assert '{"build_request":{"cli' == torn
+    assert json.loads(whole)["instance"]
+
+
+def test_two_archives_do_not_share_a_file(
+    conductor: Conductor, database: Database, manage: Manage, tmp_path: pathlib.Path
+) -> None:
+    """Lines of two programs would be mixed."""
+    target = tmp_path / "old.jsonl"
+    delete(conductor, *conductor.create())
+    with target.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        status, lines = manage("db", "archive", "--all", str(target))
+    assert (1, f"{target}: another 'db archive' writes to it; wait until it has ended") == (status, lines[-1])
+    assert 1 == len(uuids(database))
+    assert (0, "1 instances archived, 0 left.") == last(manage("db", "archive", "--all", str(target)))
 
 
 def test_volumes_and_snapshots_go_with_their_events(database: Database, manage: Manage, tmp_path: pathlib.Path) -> None:
