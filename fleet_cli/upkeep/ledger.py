@@ -12,7 +12,7 @@ import uuid as uuid_module
 from oslo_utils import uuidutils
 
 from fleet.db.engine.database import Database
-from fleet.db.schema import identity
+from fleet.db.schema import identity, schema
 from fleet_cli.base.database_command import DatabaseCommand
 
 
@@ -20,6 +20,7 @@ class Show(DatabaseCommand):
     """Print the uuid of the database's ledger."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        _require_tables(database)
         self.say(database.read(identity.read) or "none")
 
 
@@ -36,6 +37,7 @@ class Adopt(DatabaseCommand):
         return parser
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        _require_tables(database)
         database.write(identity.adopt, parsed_args.uuid)
         self.say(f"The database is ledger {parsed_args.uuid}. Start its conductors and schedulers again.")
 
@@ -44,9 +46,17 @@ class Renew(DatabaseCommand):
     """Give a copy of a database an identity of its own. Daemons of the original refuse it then."""
 
     def act(self, database: Database, parsed_args: argparse.Namespace) -> None:
+        _require_tables(database)
         new = uuidutils.generate_uuid()
         database.write(identity.adopt, new)
         self.say(f"The database is ledger {new}. Start its conductors and schedulers again.")
+
+
+def _require_tables(database: Database) -> None:
+    """:raises errors.SchemaMismatch: the database is empty, or too old to have an identity"""
+    found = schema.version(database)
+    if found is None or found < identity.SINCE:
+        schema.check(database)
 
 
 def _uuid(text: str) -> str:

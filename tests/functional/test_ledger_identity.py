@@ -6,9 +6,12 @@ from __future__ import annotations
 import pathlib
 import uuid as uuid_module
 
+import pytest
+
 from fleet.db.engine.database import Database
-from fleet.db.schema import identity
+from fleet.db.schema import identity, migration
 from fleet.db.tables import models
+from tests.configuration import of_database
 from tests.functional.databases import open_database
 from tests.functional.manage import Manage
 
@@ -43,3 +46,26 @@ def test_a_database_without_generations_adopts_nothing(database: Database, tmp_p
     for command in (["adopt", ADOPTED], ["renew"]):
         status, (said,) = manage("ledger", *command)
         assert (1, "Table generations has lost its row: restore the whole database") == (status, said.rstrip("."))
+
+
+@pytest.mark.parametrize("revision", [None, "0008"])
+def test_a_database_that_has_no_identity_yet_asks_for_a_sync(revision: str | None, tmp_path: pathlib.Path) -> None:
+    """It is empty, or of a release without identities."""
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    with Database(of_database(url)).disposed() as database:
+        if revision is not None:
+            migration.sync(database, revision)
+    manage = Manage(url, tmp_path)
+    for command in (["show"], ["adopt", ADOPTED], ["renew"]):
+        status, (told,) = manage("ledger", *command)
+        assert (1, True) == (status, "Run 'fleet-manage db sync'." in told), told
+
+
+def test_the_identity_of_an_older_schema_is_shown(tmp_path: pathlib.Path) -> None:
+    """An operator looks at a backup before it is upgraded."""
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    with Database(of_database(url)).disposed() as database:
+        migration.sync(database, "0009")
+    manage = Manage(url, tmp_path)
+    assert 0 == manage("ledger", "adopt", ADOPTED)[0]
+    assert (0, [ADOPTED]) == manage("ledger", "show")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity of the ledger: a uuid in the row of generations, which every reader of changes reads."""
+"""The identity of the ledger: a uuid in the row of generations, which every reader of changes reads.
+
+Called by :mod:`fleet_cli.upkeep.ledger`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 
+#: The first revision of the schema that has it.
+SINCE = "0009"
 _ROW = models.generations
 _UUID = sa.select(_ROW.c.ledger).where(_ROW.c.id == 1)
 
