@@ -9,7 +9,9 @@ import sqlalchemy as sa
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
+from fleet.db.upkeep import acts
 from tests.configuration import of_database
+from tests.factories import NOW
 
 pytestmark = pytest.mark.every_database
 
@@ -62,3 +64,20 @@ def test_an_empty_database_asks_for_a_sync(tmp_path) -> None:
     conf = of_database(f"sqlite:///{tmp_path}/empty.db")
     with Database(conf).disposed() as database, pytest.raises(errors.SchemaMismatch, match="fleet-manage db sync"):
         schema.check(database)
+
+
+def test_tables_keep_any_text_whatever_the_server_prefers(mariadb_url: str) -> None:
+    """A MariaDB server may make databases of latin1, which has no Cyrillic letters and no emoji."""
+    server = sa.make_url(mariadb_url)
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text("CREATE DATABASE latin CHARACTER SET latin1"))
+    try:
+        url = server.set(database="latin").render_as_string(hide_password=False)
+        with Database(of_database(url)).disposed() as database:
+            migration.sync(database)
+            database.write(acts.record, "key", "test", "\N{CYRILLIC CAPITAL LETTER ZE} \N{GRINNING FACE}", {}, {}, NOW)
+            assert "\N{CYRILLIC CAPITAL LETTER ZE} \N{GRINNING FACE}" == database.read(acts.newest, 1)[0].subject
+    finally:
+        with engine.connect() as connection:
+            connection.execute(sa.text("DROP DATABASE latin"))
