@@ -71,6 +71,21 @@ def test_an_event_that_is_committed_late_is_not_lost(conductor: Conductor) -> No
     assert "late" in [each["event"] for each in conductor.operator.list_events(seen["position"])["events"]]
 
 
+def test_a_reader_follows_a_ledger_that_was_restored(conductor: Conductor) -> None:
+    """The backup has fewer events than the reader has seen, and later events get the same ids."""
+    conductor.create(name="before")
+    position = conductor.operator.list_events()["position"]
+    conductor.create(name="lost", count=3)
+    conductor.clock.advance(recent_events.SETTLED_S)
+    reached = conductor.operator.list_events(position)["position"]
+    with conductor.database.engine.begin() as backup:
+        backup.execute(models.instance_events.delete().where(models.instance_events.c.id > position["instance"]))
+    restored = conductor.operator.list_events(reached)
+    assert ([], position) == (restored["events"], restored["position"])
+    conductor.create(name="after")
+    assert [("after", "create")] == named(conductor.operator.list_events(restored["position"])["events"])
+
+
 def test_a_reader_does_not_fall_behind(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
     """More events than one answer has: the next one goes on, even if they are young."""
     monkeypatch.setattr(recent_events, "MOST", 2)

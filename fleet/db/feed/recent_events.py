@@ -35,10 +35,11 @@ Position = Mapping[str, int]
 
 def newest(connection: sa.Connection) -> dict[str, int]:
     """The position after all events that there are."""
-    return {
-        kind: connection.execute(sa.select(sa.func.max(events.c.id))).scalar() or 0
-        for kind, (events, _, _) in _BY_KIND.items()
-    }
+    return {kind: _newest(connection, events) for kind, (events, _, _) in _BY_KIND.items()}
+
+
+def _newest(connection: sa.Connection, events: sa.Table) -> int:
+    return connection.execute(sa.select(sa.func.max(events.c.id))).scalar() or 0
 
 
 def after(
@@ -49,6 +50,9 @@ def after(
     What is younger than SETTLED_S is read again from the next position, because an event with a lower id may still come.
     If there are more than MOST, it is not, so that the reader does not fall behind.
 
+    If the ledger has no event as new as ``position``, a backup was restored, or on SQLite the newest events were purged.
+    The next position is then that of the newest event, since later events get the same ids once more.
+
     :param project_id: only those of this project
     """
     settled = now - datetime.timedelta(seconds=SETTLED_S)
@@ -58,7 +62,8 @@ def after(
         query = _with_owners(events, owners, owner, project_id).where(events.c.id > position.get(kind, 0))
         rows = connection.execute(query.order_by(events.c.id).limit(MOST)).all()
         sure = [row.id for row in rows if row.created_at <= settled or len(rows) == MOST]
-        reached[kind] = max(sure, default=position.get(kind, 0))
+        known = position.get(kind, 0) if rows else min(position.get(kind, 0), _newest(connection, events))
+        reached[kind] = max(sure, default=known)
         found += [{"kind": kind, **row._mapping} for row in rows]
     return sorted(found, key=_in_time), reached
 
