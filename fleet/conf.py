@@ -6,9 +6,11 @@ Each program calls it first.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
@@ -106,6 +108,8 @@ COMMON_OPTS = [
 LOG_FORMAT = (
     "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s [%(request_id)s %(build)s] %(instance)s%(message)s"
 )
+#: oslo.config replaces $NAME in a value by another option.
+_UNKNOWN_NAMES = (cfg.NoSuchOptError, cfg.NoSuchGroupError, cfg.TemplateSubstitutionError)
 NOISY = ["amqp=WARN", "oslo.messaging=INFO", "oslo_messaging=INFO", "sqlalchemy=WARN", "alembic=WARN", "cotyledon=WARN"]
 
 
@@ -209,13 +213,36 @@ def check_files(argv: Sequence[str], register: Sequence = ()) -> None:
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:
-    """Read all values now, because oslo.config checks a value when it is read."""
-    for name, value in conf.items():
-        if isinstance(value, Mapping):
+    """Read all values now, because oslo.config checks a value when it is read.
+
+    :raises cfg.ConfigFileValueError: the message has the section and the option, and not the value, which may be secret
+    """
+    for name in conf:
+        group = _value(conf, name)
+        for option in group if isinstance(group, Mapping) else ():
             try:
-                list(value.values())
+                _value(group, option)
             except cfg.ConfigFileValueError as bad:
                 raise cfg.ConfigFileValueError(f"[{name}] {bad}") from None
+    with contextlib.suppress(oslo_messaging.InvalidTransportURL):
+        # The library registers its option when it reads it. A URL that it cannot use is reported with its first use.
+        try:
+            oslo_messaging.TransportURL.parse(conf)
+        except _UNKNOWN_NAMES:
+            raise _dollar("transport_url") from None
+
+
+def _value(options: Mapping[str, Any], name: str) -> Any:
+    try:
+        return options[name]
+    except _UNKNOWN_NAMES:
+        raise _dollar(name) from None
+
+
+def _dollar(name: str) -> cfg.ConfigFileValueError:
+    return cfg.ConfigFileValueError(
+        f"{name} has a $ that is followed by the name of no option: write $$ for the character $, as in a password"
+    )
 
 
 def _default_config_files() -> list[str]:

@@ -28,6 +28,43 @@ def test_a_wrong_option_ends_the_program(tmp_path: pathlib.Path, what: str, line
     assert line.split(" ")[0] in str(ended.value)
 
 
+DOLLARS = [
+    ("[DEFAULT] report_interval", "report_interval = $soon"),
+    ("[DEFAULT] transport_url", "transport_url = rabbit://fleet:pa$soon@host:5672/"),
+    ("[database] connection", "[database]\nconnection = postgresql+psycopg2://fleet:pa$soon@host/fleet"),
+    ("[database] connection", "[database]\nconnection = postgresql+psycopg2://fleet:pa${soon.er}@host/fleet"),
+]
+
+
+@pytest.mark.parametrize(("option", "text"), DOLLARS)
+def test_a_dollar_sign_in_a_password(tmp_path: pathlib.Path, option: str, text: str) -> None:
+    """It begins the name of another option, so it must be doubled. The message does not have the password."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[DEFAULT]\n{text}\n")
+    with pytest.raises(SystemExit) as ended:
+        _load(path)
+    section, name = option.split()
+    assert f"{name} has a $ that is followed by the name of no option: write $$" in str(ended.value)
+    assert section == "[DEFAULT]" or section in str(ended.value)
+    assert "soon" not in str(ended.value)
+    path.write_text(f"[DEFAULT]\n{text}\n".replace("$", "$$").replace("report_interval = $$", "host = "))
+    assert _load(path)
+
+
+def test_a_dollar_sign_at_a_reload(tmp_path: pathlib.Path) -> None:
+    """A file with it is refused, and the daemon keeps its options."""
+    path = tmp_path / "fleet.conf"
+    path.write_text("[DEFAULT]\ntransport_url = rabbit://fleet:pa$soon@host:5672/\n")
+    with pytest.raises(cfg.Error, match=r"transport_url has a \$"):
+        fleet_conf.check_files(["--config-file", str(path)])
+
+
+def _load(path: pathlib.Path) -> cfg.ConfigOpts:
+    return fleet_conf.load_config(
+        ["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
