@@ -292,6 +292,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         connection.CommandFailed,
         TrioFailed,
         trio_config.Occupied,
+        trio_config.UnusableDirectory,
         private_servers.ServerMissing,
         private_servers.ServerFailed,
     ) as failed:

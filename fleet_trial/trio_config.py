@@ -14,6 +14,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
 
 from fleet_trial.private_servers.guest_network import BRIDGE
 
@@ -23,6 +24,9 @@ API_PORT = 8774
 #: First port of the daemons' metrics, and how far those of the daemons are from it.
 HEALTH_PORT = 9100
 _OF_DAEMONS = tuple(20 * number for number in range(5))
+#: Characters of a path that would be the name of an option, an encoded character, the options of a URL, or the end of a
+#: pool's path.
+_SPECIAL = "$%?,"
 #: Random ports that are tried.
 _TRIES = 20
 _NEW = """\
@@ -56,6 +60,10 @@ vcpus = 16
 memory_mb = 32768
 local_gb = 400
 """
+
+
+class UnusableDirectory(Exception):
+    """No fleet can run in the directory. The message has the reason."""
 
 
 class Occupied(Exception):
@@ -165,9 +173,12 @@ def _missing(left: dict[tuple[str, str], str], section: str) -> list[str]:
 
 @contextlib.contextmanager
 def occupied(directory: pathlib.Path) -> Iterator[None]:
-    """Lock ``directory`` for one fleet. :raises Occupied: another fleet runs there; nothing is changed"""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(directory / "lock", "a+") as lock:
+    """Lock ``directory`` for one fleet.
+
+    :raises Occupied: another fleet runs there; nothing is changed
+    :raises UnusableDirectory: it cannot be made or written, or its path cannot be in the configuration
+    """
+    with _lock_file(directory) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -181,3 +192,18 @@ def occupied(directory: pathlib.Path) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def _lock_file(directory: pathlib.Path) -> TextIO:
+    path = str(directory.resolve())
+    special = sorted(set(path) & set(_SPECIAL))
+    if special:
+        raise UnusableDirectory(
+            f"No fleet can run in {path}: {' and '.join(special)} in a path would have a meaning in the configuration. "
+            f"Use a directory whose path has none of {' '.join(_SPECIAL)}"
+        )
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open(directory / "lock", "a+")
+    except OSError as unusable:
+        raise UnusableDirectory(f"No fleet can run in {path}: {unusable.strerror}") from None

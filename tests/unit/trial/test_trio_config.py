@@ -98,6 +98,27 @@ def test_one_fleet_in_a_directory(tmp_path: pathlib.Path, capsys: pytest.Capture
         """It is free again."""
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("do$lar", "$ in a path would have a meaning"),
+        ("100%25,so", "% and , in a path would have a meaning"),
+        ("what?", "? in a path would have a meaning"),
+        ("file", "File exists"),
+        ("file/below", "Not a directory"),
+    ],
+)
+def test_a_directory_that_cannot_be_used(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], name: str, reason: str
+) -> None:
+    """The message has the directory and the reason, and nothing is written there."""
+    (tmp_path / "file").touch()
+    assert 1 == trio.main(["up", "--directory", str(tmp_path / name)])
+    told = capsys.readouterr().err
+    assert (True, True) == (f"No fleet can run in {tmp_path / name}: " in told, reason in told)
+    assert ["file"] == [each.name for each in tmp_path.iterdir()]
+
+
 def test_a_fleet_has_hosts(tmp_path: pathlib.Path) -> None:
     """None is refused."""
     command = [sys.executable, "-m", "fleet_trial.trio", "up", "--directory", str(tmp_path), "--hosts", "0"]
