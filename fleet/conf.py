@@ -7,6 +7,7 @@ Each program calls it first.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -234,9 +235,13 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
 
 def _value(options: Mapping[str, Any], name: str) -> Any:
     try:
-        return options[name]
+        value = options[name]
     except _UNKNOWN_NAMES:
         raise _dollar(name) from None
+    if isinstance(value, float) and not math.isfinite(value):
+        # Python reads "nan" and "inf" as numbers. All comparisons with NaN are false, also those of a minimum.
+        raise cfg.ConfigFileValueError(f"{name} must be a finite number, got {value}")
+    return value
 
 
 def _dollar(name: str) -> cfg.ConfigFileValueError:

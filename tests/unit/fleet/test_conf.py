@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 
 import pytest
 from oslo_config import cfg
@@ -26,6 +27,23 @@ def test_a_wrong_option_ends_the_program(tmp_path: pathlib.Path, what: str, line
         fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False)
     assert str(ended.value).startswith("fleet-test: ")
     assert line.split(" ")[0] in str(ended.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("max_clock_skew = nan", "fleet-test: max_clock_skew must be a finite number, got nan"),
+        ("max_clock_skew = inf", "fleet-test: max_clock_skew must be a finite number, got inf"),
+        ("[own]\nlimit = nan", "fleet-test: [own] limit must be a finite number, got nan"),
+    ],
+)
+def test_a_number_is_finite(tmp_path: pathlib.Path, text: str, refusal: str) -> None:
+    """oslo.config takes NaN for a number that is not below any minimum."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[DEFAULT]\n{text}\n")
+    with pytest.raises(SystemExit) as ended:
+        _load(path, lambda conf: conf.register_opt(cfg.FloatOpt("limit", min=0.0), "own"))
+    assert refusal == str(ended.value)
 
 
 DOLLARS = [
@@ -59,9 +77,10 @@ def test_a_dollar_sign_at_a_reload(tmp_path: pathlib.Path) -> None:
         fleet_conf.check_files(["--config-file", str(path)])
 
 
-def _load(path: pathlib.Path) -> cfg.ConfigOpts:
+def _load(path: pathlib.Path, *register: Callable[[cfg.ConfigOpts], object]) -> cfg.ConfigOpts:
+    arguments = ["--config-file", str(path)]
     return fleet_conf.load_config(
-        ["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False
+        arguments, "fleet-test", register=register, conf=cfg.ConfigOpts(), setup_logging=False
     )
 
 
