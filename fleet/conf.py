@@ -7,6 +7,7 @@ Each program calls it first.
 from __future__ import annotations
 
 import contextlib
+import logging as standard_logging
 import math
 import os
 import socket
@@ -185,18 +186,34 @@ def load_config(
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
         raise SystemExit(f"{prog}: {bad}") from None
     if setup_logging:
-        try:
-            logging.setup(conf, prog)
-            plain_log.install()
-        except OSError as unwritable:
-            where = unwritable.filename or conf.log_file
-            raise SystemExit(f"{prog}: the log cannot be written: {where}: {unwritable.strerror}") from None
+        _setup_logging(conf, prog)
     _check_liveness(conf)
     try:
         failpoints.arm(conf)
     except errors.ConfigError as wrong:
         raise SystemExit(f"{prog}: {wrong.message}") from None
     return conf
+
+
+def _setup_logging(conf: cfg.ConfigOpts, prog: str) -> None:
+    """:raises SystemExit: after a one-line message"""
+    levels = standard_logging.getLevelNamesMapping()
+    for each in conf.default_log_levels:
+        level = each.partition("=")[2]
+        if level not in levels and not level.isdecimal():
+            reason = f"default_log_levels has {each!r}, and needs LOGGER=LEVEL, such as amqp=WARN"
+            raise SystemExit(f"{prog}: {reason}")
+    try:
+        logging.setup(conf, prog)
+        plain_log.install()
+    except OSError as unwritable:
+        where = unwritable.filename or conf.log_file
+        raise SystemExit(f"{prog}: the log cannot be written: {where}: {unwritable.strerror}") from None
+    except logging.LogConfigError as wrong:
+        reason = " ".join(str(wrong.err_msg).split())
+        raise SystemExit(f"{prog}: log_config_append: {wrong.log_config}: {reason}") from None
+    except (TypeError, ValueError) as wrong:
+        raise SystemExit(f"{prog}: the log cannot be set up: {wrong}") from None
 
 
 def check_files(argv: Sequence[str], register: Sequence = ()) -> None:

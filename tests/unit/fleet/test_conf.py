@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from oslo_config import cfg
@@ -44,6 +45,35 @@ def test_a_number_is_finite(tmp_path: pathlib.Path, text: str, refusal: str) -> 
     with pytest.raises(SystemExit) as ended:
         _load(path, lambda conf: conf.register_opt(cfg.FloatOpt("limit", min=0.0), "own"))
     assert refusal == str(ended.value)
+
+
+@pytest.fixture
+def root_logger() -> Iterator[None]:
+    """Puts back what a setup that fails half-way has changed."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("log_config_append = {path}/none", "log_config_append: {path}/none: .*No such file or directory"),
+        ("log_config_append = {path}/fleet.conf", "log_config_append: {path}/fleet.conf: "),
+        ("default_log_levels = amqp", "default_log_levels has 'amqp', and needs LOGGER=LEVEL, such as amqp=WARN"),
+        ("default_log_levels = amqp=LOUD", "default_log_levels has 'amqp=LOUD', and needs LOGGER=LEVEL"),
+        ("use_syslog = true\nsyslog_log_facility = nix", "the log cannot be set up: syslog facility must be one of"),
+    ],
+)
+@pytest.mark.usefixtures("root_logger")
+def test_a_log_that_cannot_be_set_up(tmp_path: pathlib.Path, line: str, reason: str) -> None:
+    """One line with the option, and no traceback."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[DEFAULT]\n{line.format(path=tmp_path)}\n")
+    with pytest.raises(SystemExit, match=f"^fleet-test: {reason.format(path=tmp_path)}"):
+        fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts())
 
 
 DOLLARS = [
