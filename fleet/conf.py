@@ -6,6 +6,7 @@ Each program calls it first.
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import logging as standard_logging
 import math
@@ -212,8 +213,10 @@ def _setup_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     except logging.LogConfigError as wrong:
         reason = " ".join(str(wrong.err_msg).split())
         raise SystemExit(f"{prog}: log_config_append: {wrong.log_config}: {reason}") from None
-    except (TypeError, ValueError) as wrong:
-        raise SystemExit(f"{prog}: the log cannot be set up: {wrong}") from None
+    except Exception as wrong:
+        # log_config_append may name any class, and any arguments of it.
+        where = f"log_config_append: {conf.log_config_append}" if conf.log_config_append else "the log cannot be set up"
+        raise SystemExit(f"{prog}: {where}: {wrong}") from None
 
 
 def check_files(argv: Sequence[str], register: Sequence = ()) -> None:
@@ -228,6 +231,25 @@ def check_files(argv: Sequence[str], register: Sequence = ()) -> None:
         register_opts_of(conf)
     conf(list(argv), project="fleet", default_config_files=_default_config_files())
     _read_all(conf)
+    if conf.log_config_append:
+        _check_log_config(conf.log_config_append)
+
+
+def _check_log_config(path: str) -> None:
+    """:raises cfg.ConfigFileValueError: the file cannot be read, or lacks a section"""
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        with open(path) as file:
+            parser.read_file(file)
+    except OSError as unreadable:
+        reason = unreadable.strerror or str(unreadable)
+    except (configparser.Error, UnicodeDecodeError) as wrong:
+        reason = " ".join(str(wrong).split())
+    else:
+        missing = [each for each in ("loggers", "handlers", "formatters") if not parser.has_section(each)]
+        reason = f"it has no section [{missing[0]}]" if missing else ""
+    if reason:
+        raise cfg.ConfigFileValueError(f"log_config_append: {path}: {reason}")
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:

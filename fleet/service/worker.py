@@ -162,7 +162,13 @@ def reread(conf: cfg.ConfigOpts, check: Check) -> None:
     except (cfg.Error, SystemExit) as bad:
         LOG.error("SIGHUP: the configuration is refused, and all options stay as they were: %s", bad)
         return
-    changed = conf.mutate_config_files()
+    try:
+        changed = conf.mutate_config_files()
+    except Exception:
+        # oslo.log has read log_config_append, which may name any class. The failure would end the worker, and lose what it
+        # works on.
+        LOG.exception("SIGHUP: the log cannot be set up anew; options may have changed")
+        return
     LOG.info("SIGHUP: configuration files read again, %d options changed", len(changed))
 
 

@@ -76,6 +76,27 @@ def test_a_log_that_cannot_be_set_up(tmp_path: pathlib.Path, line: str, reason: 
         fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts())
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file or directory"),
+        (b"[loggers", "File contains no section headers"),
+        (b"\xff", "codec can't decode"),
+        (b"[loggers]\n[formatters]\n", r"it has no section \[handlers\]"),
+    ],
+)
+def test_a_log_that_cannot_be_reloaded(tmp_path: pathlib.Path, content: bytes | None, reason: str) -> None:
+    """The whole configuration is refused at SIGHUP: oslo.log would end the worker in the middle of its work."""
+    path, log = tmp_path / "fleet.conf", tmp_path / "log.conf"
+    path.write_text(f"[DEFAULT]\nlog_config_append = {log}\n")
+    if content is not None:
+        log.write_bytes(content)
+    with pytest.raises(cfg.Error, match=f"^log_config_append: {log}: .*{reason}"):
+        fleet_conf.check_files(["--config-file", str(path)])
+    log.write_text("[loggers]\n[handlers]\n[formatters]\n")
+    fleet_conf.check_files(["--config-file", str(path)])
+
+
 DOLLARS = [
     ("[DEFAULT] report_interval", "report_interval = $soon"),
     ("[DEFAULT] transport_url", "transport_url = rabbit://fleet:pa$soon@host:5672/"),

@@ -7,9 +7,10 @@ import re
 import threading
 
 import pytest
+from oslo_config import cfg
 
 from fleet import errors
-from fleet.service import Periodic, Process, Worker, periodic
+from fleet.service import Periodic, Process, Worker, periodic, reread
 from fleet.telemetry import rate_limited_log
 from tests.clock import Time
 
@@ -101,3 +102,17 @@ def test_a_process_that_has_served_is_stopped_in_full() -> None:
     worker._process.started.set()
     worker.terminate()
     assert server.stopped
+
+
+def test_a_log_that_cannot_be_reloaded_does_not_end_the_worker(caplog: pytest.LogCaptureFixture) -> None:
+    """The file passed the check, and names a handler that Python cannot make."""
+    conf = cfg.ConfigOpts()
+    conf([])
+
+    def reload_log(_conf: object, _changed: object) -> None:
+        raise ModuleNotFoundError("No module named 'nix'")
+
+    conf.register_mutate_hook(reload_log)
+    reread(conf, lambda: None)
+    assert "the log cannot be set up anew" in caplog.text
+    assert "No module named 'nix'" in caplog.text
