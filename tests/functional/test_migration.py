@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import sqlalchemy as sa
 
 from fleet import errors
+from fleet.db.catalog import quotas
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
+from fleet.db.tables import models
 from fleet.db.upkeep import acts
 from tests.configuration import of_database
 from tests.factories import NOW
@@ -66,18 +70,66 @@ def test_an_empty_database_asks_for_a_sync(tmp_path) -> None:
         schema.check(database)
 
 
-def test_tables_keep_any_text_whatever_the_server_prefers(mariadb_url: str) -> None:
-    """A MariaDB server may make databases of latin1, which has no Cyrillic letters and no emoji."""
+@pytest.fixture
+def latin(mariadb_url: str) -> Iterator[Database]:
+    """A MariaDB database as some servers make it: of latin1, which has no Cyrillic letters, no emoji and no case."""
     server = sa.make_url(mariadb_url)
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         connection.execute(sa.text("CREATE DATABASE latin CHARACTER SET latin1"))
-    try:
-        url = server.set(database="latin").render_as_string(hide_password=False)
-        with Database(of_database(url)).disposed() as database:
-            migration.sync(database)
-            database.write(acts.record, "key", "test", "\N{CYRILLIC CAPITAL LETTER ZE} \N{GRINNING FACE}", {}, {}, NOW)
-            assert "\N{CYRILLIC CAPITAL LETTER ZE} \N{GRINNING FACE}" == database.read(acts.newest, 1)[0].subject
-    finally:
-        with engine.connect() as connection:
-            connection.execute(sa.text("DROP DATABASE latin"))
+    url = server.set(database="latin").render_as_string(hide_password=False)
+    with Database(of_database(url)).disposed() as database:
+        yield database
+    with engine.connect() as connection:
+        connection.execute(sa.text("DROP DATABASE latin"))
+
+
+def _inexact(connection: sa.Connection) -> list[tuple[str, str]]:
+    """Columns of which the database takes different texts for the same; the version's own table does not matter."""
+    where = "table_schema = DATABASE() AND collation_name NOT LIKE '%bin' AND table_name <> 'alembic_version'"
+    query = f"SELECT table_name, column_name FROM information_schema.columns WHERE {where}"
+    return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
+def _as_earlier_releases(connection: sa.Connection) -> None:
+    """Give all tables the collation of the server, and the schema the version before that was changed."""
+    found = sa.inspect(connection)
+    keys = {table: found.get_foreign_keys(table) for table in models.METADATA.tables}
+    for table, of_table in keys.items():
+        for key in of_table:
+            connection.execute(sa.text(f"ALTER TABLE {table} DROP FOREIGN KEY {key['name']}"))
+    for table in keys:
+        connection.execute(sa.text(f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"))
+    for table, of_table in keys.items():
+        for key in of_table:
+            of, to = key["constrained_columns"][0], f"{key['referred_table']} ({key['referred_columns'][0]})"
+            change = f"ADD CONSTRAINT {key['name']} FOREIGN KEY ({of}) REFERENCES {to}"
+            connection.execute(sa.text(f"ALTER TABLE {table} {change}"))
+    connection.execute(sa.text("UPDATE alembic_version SET version_num = '0044'"))
+    connection.execute(sa.text("ALTER DATABASE CHARACTER SET latin1"))
+    connection.commit()
+
+
+def test_tables_keep_any_text_whatever_the_server_prefers(latin: Database) -> None:
+    """Letters of any language."""
+    migration.sync(latin)
+    latin.write(acts.record, "key", "test", "\N{CYRILLIC CAPITAL LETTER ZE} \N{GRINNING FACE}", {}, {}, NOW)
+    assert "\N{CYRILLIC CAPITAL LETTER ZE} \N{GRINNING FACE}" == latin.read(acts.newest, 1)[0].subject
+
+
+def test_tables_of_earlier_releases_compare_text_exactly_after_a_sync(latin: Database) -> None:
+    """Projects whose names differ in case are two, and what was stored stays."""
+    migration.sync(latin)
+    latin.write(quotas.change, "web", {"instances": 3})
+    with latin.engine.connect() as connection:
+        _as_earlier_releases(connection)
+        assert _inexact(connection)
+
+    assert schema.latest() == migration.sync(latin)
+
+    for project in ("Web", "w\u00e9b", "web "):
+        latin.write(quotas.change, project, {"instances": 1})
+    assert {"instances": 3} == latin.read(quotas.own, "web")
+    with latin.engine.connect() as connection:
+        assert [] == _inexact(connection)
+    assert [] == migration.differences(latin)

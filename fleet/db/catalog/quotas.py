@@ -8,8 +8,7 @@ the one before it has written. A transaction that gives back takes no lock. A pr
 takes no lock either: the statement that looks for earlier commits of the same work also returns the limits.
 
 Rows of ``quotas`` are locked in the order of their names: after rows of instances and volumes, before pools and
-generations. Rows without a project belong to the operator and are not limited. On MariaDB, projects whose names differ
-only in case share a quota.
+generations. Rows without a project belong to the operator and are not limited.
 """
 
 from __future__ import annotations
@@ -142,13 +141,10 @@ KINDS = (BUILDS, STORAGE, SERVER_GROUPS)
 class Headroom:
     """The quota that projects have left. It is valid within the transaction that has locked their rows."""
 
-    def __init__(
-        self, limits: Mapping[str, Quota], used: Mapping[str, collections.Counter[str]], ignores_case: bool
-    ) -> None:
+    def __init__(self, limits: Mapping[str, Quota], used: Mapping[str, collections.Counter[str]]) -> None:
         """:param limits: of the projects that have some; all others may take anything"""
         self._limits = limits
         self._used = used
-        self._ignores_case = ignores_case
 
     def take(self, project_id: str | None, **asked: int) -> None:
         """Add the amounts of a request to the usage that later requests of the transaction see.
@@ -156,10 +152,10 @@ class Headroom:
         :param asked: amounts by resource
         :raises errors.QuotaExceeded: the usage is unchanged
         """
-        name = _name(project_id or "", self._ignores_case)
-        if name not in self._limits:
+        project = project_id or ""
+        if project not in self._limits:
             return
-        limits, used = self._limits[name].to_wire(), self._used[name]
+        limits, used = self._limits[project].to_wire(), self._used[project]
         exceeded = [
             {"resource": resource, "quota": limits[resource], "used": used[resource], "asked": number}
             for resource, number in asked.items()
@@ -180,14 +176,12 @@ def headroom(
     names = sorted({name for name in projects if name})
     found = tx.execute(_looked_up(kind.key), {"keys": list(keys), "projects": names}).all()
     known = frozenset(row.name for row in found if not row.is_project)
-    own = {_name(row.name, tx.ignores_case): _own(row) for row in found if row.is_project}
-    limited = [
-        name for name in names if default.with_own(own.get(_name(name, tx.ignores_case), {})).limits_any(kind.resources)
-    ]
+    own = {row.name: _own(row) for row in found if row.is_project}
+    limited = [name for name in names if default.with_own(own.get(name, {})).limits_any(kind.resources)]
     if not limited:
-        return known, Headroom({}, {}, tx.ignores_case)
+        return known, Headroom({}, {})
     limits = _locked(tx, limited, default)
-    return known, Headroom(limits, _used(tx, kind, limited), tx.ignores_case)
+    return known, Headroom(limits, _used(tx, kind, limited))
 
 
 def show(connection: Transaction | sa.Connection, project_id: str) -> tuple[Limits, collections.Counter[str]]:
@@ -237,28 +231,23 @@ def _looked_up(key: sa.Column[Any]) -> sa.CompoundSelect[object]:
 def _locked(tx: Transaction, projects: Collection[str], default: Quota) -> dict[str, Quota]:
     """Lock the rows of projects; return the limits of each. A project that has only the defaults gets a row."""
     rows = tx.execute(_LOCKED, {"projects": projects}).all()
-    found = {_name(row.project_id, tx.ignores_case): default.with_own(_own(row)) for row in rows}
+    found = {row.project_id: default.with_own(_own(row)) for row in rows}
     for project in projects:
-        if _name(project, tx.ignores_case) not in found:
+        if project not in found:
             # If another transaction inserts it at the same time, this one runs again.
             tx.insert(QUOTAS, {"project_id": project})
-            found[_name(project, tx.ignores_case)] = default
+            found[project] = default
     return found
 
 
 def _used(
     connection: Transaction | sa.Connection, kind: Kind, projects: Collection[str]
 ) -> dict[str, collections.Counter[str]]:
-    ignores_case = isinstance(connection, Transaction) and connection.ignores_case
     found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for row in connection.execute(kind.used, {"projects": projects}):
-        found[_name(row.project_id, ignores_case)].update({each: int(getattr(row, each)) for each in kind.resources})
+        found[row.project_id].update({each: int(getattr(row, each)) for each in kind.resources})
     return found
 
 
 def _own(row: QuotaRow) -> Limits:
     return {name: limit for name in RESOURCES if (limit := getattr(row, name)) is not None}
-
-
-def _name(project_id: str, ignores_case: bool) -> str:
-    return project_id.casefold() if ignores_case else project_id

@@ -168,11 +168,6 @@ class Transaction:
         """``postgresql``, ``mysql`` (also MariaDB) or ``sqlite``."""
         return self._connection.dialect.name
 
-    @property
-    def ignores_case(self) -> bool:
-        """Return True if the database compares names without case. This program does not."""
-        return self.dialect == "mysql"
-
     def execute(self, statement: sa.Executable, parameters: Any = None) -> sa.CursorResult[*tuple[Any, ...]]:
         self._flush()
         return self._connection.execute(statement, parameters)

@@ -131,7 +131,7 @@ def refresh_all(
     :param pending: writes to instances on these nodes; they are counted, and sent with the usage
     :raises errors.ComputeResourcesUnavailable: the usage of a node exceeds its limits
     """
-    if len(changes) < 2 or tx.ignores_case:
+    if len(changes) < 2:
         for (host, node), one in sorted(changes.items()):
             _refresh_one(tx, host, node, one, now, [each for each in pending if each.place() == (host, node)])
         return

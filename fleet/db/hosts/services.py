@@ -174,10 +174,8 @@ def incarnations_of(tx: Transaction, hosts: Collection[str], held: bool = False)
     :param held: no other process can register for these hosts until the transaction ends
     """
     found = tx.execute(_HELD_INCARNATIONS if held else _INCARNATIONS, {"hosts": sorted(hosts)}).all() if hosts else ()
-    exactly = {row.host: row.incarnation for row in found}
-    # MariaDB compares names without case.
-    roughly = {row.host.lower(): row.incarnation for row in found}
-    return {host: exactly.get(host, roughly.get(host.lower())) for host in hosts}
+    known = {row.host: row.incarnation for row in found}
+    return {host: known.get(host) for host in hosts}
 
 
 def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation: str) -> None:

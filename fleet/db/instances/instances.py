@@ -102,18 +102,15 @@ _LIVE_OF_THESE = live(_THESE)
 
 def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> Sequence[str]:
     """Return the uuids of instances, also of deleted ones, that belong to another project or to none."""
-    return [row.uuid for row in _owners(connection, uuids) if row.project_id != project_id]
+    another = sa.or_(INSTANCES.c.project_id != project_id, INSTANCES.c.project_id.is_(None))
+    query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), another)
+    return connection.execute(query.order_by(INSTANCES.c.uuid)).scalars().all()
 
 
 def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
     """Return the uuids of instances, also of deleted ones, that belong to the project."""
-    return {row.uuid for row in _owners(connection, uuids) if row.project_id == project_id}
-
-
-def _owners(connection: sa.Connection, uuids: Collection[str]) -> Sequence[Any]:
-    """Return uuid and project of each. Callers compare projects: MariaDB takes names that differ in case for the same."""
-    query = sa.select(INSTANCES.c.uuid, INSTANCES.c.project_id).where(INSTANCES.c.uuid.in_(uuids))
-    return connection.execute(query.order_by(INSTANCES.c.uuid)).all()
+    query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), INSTANCES.c.project_id == project_id)
+    return set(connection.execute(query.order_by(INSTANCES.c.uuid)).scalars())
 
 
 def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = None) -> Sequence[RequestedInstance]:

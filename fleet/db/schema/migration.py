@@ -6,16 +6,13 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import autogenerate, command, script
 from alembic import config as alembic_config
 from alembic.runtime import migration
 
 from fleet.db.engine.database import Database
-from fleet.db.schema import resumption, schema, sync_lock
+from fleet.db.schema import collation, resumption, schema, sync_lock
 from fleet.db.tables import models
-
-_ANY_TEXT = "utf8mb4"
 
 
 def _config() -> alembic_config.Config:
@@ -29,25 +26,15 @@ def sync(database: Database, revision: str = "head") -> str:
 
     :raises errors.SchemaMismatch: the schema is newer than this program
     """
-    found = schema.version(database)
-    if schema.is_unknown(found):
+    if schema.is_unknown(schema.version(database)):
         schema.check(database)
     config = _config()
     with sync_lock.held(database.engine) as connection:
-        if found is None:
-            _let_tables_keep_any_text(connection)
+        collation.set_default(connection)
         resumption.skip_what_is_done(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
     return schema.version(database) or ""
-
-
-def _let_tables_keep_any_text(connection: sa.Connection) -> None:
-    """Tables get the character set of their database. That of a MariaDB server may be latin1, or lack emoji."""
-    if connection.dialect.name == "mysql":
-        current = connection.execute(sa.text("SELECT @@character_set_database")).scalar_one()
-        if current != _ANY_TEXT:
-            connection.execute(sa.text(f"ALTER DATABASE CHARACTER SET {_ANY_TEXT}"))
 
 
 def head() -> str:

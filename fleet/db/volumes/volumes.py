@@ -131,10 +131,8 @@ def summaries(connection: sa.Connection, uuids: Collection[str]) -> Sequence[Vol
 
 def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
     """Return the uuids of volumes, also of deleted ones, that belong to the project."""
-    query = sa.select(VOLUMES.c.uuid, VOLUMES.c.project_id).where(_THESE).order_by(VOLUMES.c.uuid)
-    found = connection.execute(query, {"wanted": list(uuids)})
-    # MariaDB takes names that differ in case for the same.
-    return {row.uuid for row in found if row.project_id == project_id}
+    query = sa.select(VOLUMES.c.uuid).where(_THESE, VOLUMES.c.project_id == project_id)
+    return set(connection.execute(query.order_by(VOLUMES.c.uuid), {"wanted": list(uuids)}).scalars())
 
 
 def require_known(filters: Mapping[str, object] | None) -> None:
