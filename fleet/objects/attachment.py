@@ -15,7 +15,7 @@ from fleet.objects import fields
 
 #: Disks of a guest that a volume may be. The first ones are its own.
 DEVICES = tuple(f"vd{letter}" for letter in "bcdefghijklmnopqrstuvwxy")
-Device = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(pattern=r"^(/dev/)?vd[b-y]$")]
+Device = Annotated[str, pydantic.Strict(), fields.Matching(r"(/dev/)?vd[b-y]", "/dev/vdb to /dev/vdy")]
 #: Kind of volumes that are nowhere: every host has them.
 FAKE = "fake"
 

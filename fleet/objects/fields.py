@@ -8,6 +8,7 @@ names a wrong field.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import re
@@ -15,9 +16,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 import pydantic
+from pydantic_core import CoreSchema, core_schema
 
-from fleet import clock, errors, json_codec
-from fleet.json_codec import JSONMapping
+from fleet import clock, control_characters, errors, json_codec
+from fleet.json_codec import JSONMapping, JSONObject
 
 Value = TypeVar("Value")
 
@@ -53,6 +55,31 @@ Scalars = Annotated[dict[Name, LongText | Whole | Finite | bool | None], pydanti
 #: Bytes as JSON of what a user gives an object beside its sizes: metadata, hints, extra specs, image properties. Lists read
 #: them, so this bounds what a list costs.
 MOST_BYTES = 16 * 1024
+#: Characters of a refused text that its refusal repeats.
+_SHOWN = 70
+
+
+@dataclasses.dataclass(frozen=True)
+class Matching:
+    """A constraint of a text: all of it matches a pattern. A pattern of pydantic's own would not say what is allowed.
+
+    :param allowed: the rest of the sentence "the field must be ...", for the user whose text does not match
+    """
+
+    pattern: str
+    allowed: str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: pydantic.GetJsonSchemaHandler) -> JSONObject:
+        return {**handler(schema), "pattern": f"^{self.pattern}$"}
+
+    def _check(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            raise ValueError(f"must be {self.allowed}, got '{control_characters.one_line(shown)}'")
+        return text
 
 
 @functools.cache

@@ -20,21 +20,30 @@ from fleet.objects import fields
 LABELS = "labels"
 MOST = 32
 
-Key = Annotated[
-    str,
-    pydantic.Strict(),
-    pydantic.StringConstraints(max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?$"),
-]
+_Key = fields.Matching(
+    r"[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?",
+    "ASCII letters, digits and ._/- between them, without blanks",
+)
+_VALUE = r"[^\x00-\x20\x7f-\xa0,=|]"
+_WORD = "without blanks, control characters, commas, = and |"
+
+Key = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=63), _Key]
 #: No comma and no "=", so that a label is one word in options and commands.
 Value = Annotated[
     str,
     pydantic.Strict(),
-    pydantic.StringConstraints(min_length=1, max_length=63, pattern=r"^[^\x00-\x20\x7f-\xa0,=|]+$"),
+    pydantic.StringConstraints(max_length=63),
+    fields.Matching(f"{_VALUE}+", f"1 to 63 characters {_WORD}"),
 ]
 Labels = Annotated[dict[Key, Value], pydantic.Field(max_length=MOST)]
-_Hidden = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=0)]
 #: None removes the administrator's value, an empty text hides what the host reports.
-Changes = Annotated[dict[Key, Value | _Hidden | None], pydantic.Field(max_length=MOST)]
+_Change = Annotated[
+    str,
+    pydantic.Strict(),
+    pydantic.StringConstraints(max_length=63),
+    fields.Matching(f"{_VALUE}*", f"at most 63 characters {_WORD}"),
+]
+Changes = Annotated[dict[Key, _Change | None], pydantic.Field(max_length=MOST)]
 
 
 def require(labels: object, field: str) -> dict[str, str]:
