@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from cliff import commandmanager
 from oslo_config import cfg
 
-from fleet.client import connection
+from fleet.client import argument_types, connection
 from fleet.client.calls import Calls
 from fleet_cli.base import application
 from fleet_cli.base.output import plain_output
@@ -59,6 +59,7 @@ class FleetApp(application.Application):
         parser.add_argument(
             "--url",
             action="append",
+            type=argument_types.text,
             default=[],
             help="Ask fleet-api at this URL, such as https://fleet.example:8774, instead of the message broker. "
             "FLEET_USERNAME and FLEET_PASSWORD, or ~/.netrc, have the name and the password of a user; FLEET_TOKEN has a "

@@ -23,6 +23,13 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def text(given: str) -> str:
+    """An argparse type: a text of at least one character."""
+    if not given:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return given
+
+
 def positive(text: str) -> int:
     """An argparse type: a whole number from 1."""
     return _whole(text, 1)

@@ -91,7 +91,7 @@ class Application(app.App):
 
     def prepare_to_run_command(self, cmd: Any) -> None:
         make_parser = cmd.get_parser
-        cmd.get_parser = lambda prog_name: usage.brief(make_parser(prog_name))
+        cmd.get_parser = lambda prog_name: usage.require_texts(usage.brief(make_parser(prog_name)))
 
     def _unknown(self, argv: Sequence[str]) -> str:
         """Return a sentence about a command line that begins with no command."""

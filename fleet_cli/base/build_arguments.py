@@ -38,9 +38,9 @@ def add_conditions(parser: Arguments) -> None:
     """Add the conditions that a request may set for its hosts."""
     parser.add_argument("--hint", type=argument_types.pair, action="append", default=[], metavar="KEY=VALUE",
                         help="Scheduler hint; repeat for several, or for several values of one key.")  # fmt: skip
-    parser.add_argument("--availability-zone", default="", metavar="ZONE[:HOST[:NODE]]",
+    parser.add_argument("--availability-zone", metavar="ZONE[:HOST[:NODE]]",
                         help="A zone, or a host or node that is forced on the scheduler.")  # fmt: skip
-    parser.add_argument("--group", default="", help="Name or uuid of a server group to join.")
+    parser.add_argument("--group", help="Name or uuid of a server group to join.")
     parser.add_argument("--image", type=image, default={}, metavar="IMAGE|KEY=VALUE,...",
                         help="Name or uuid of an image of 'fleet image list', or the id of another, or what is "
                         "known of it, such as "
@@ -101,9 +101,9 @@ def build_request(conductor: Calls, parsed_args: argparse.Namespace) -> JSONObje
         "name": getattr(parsed_args, "name", ""),
         "flavor": parsed_args.flavor,
         "count": getattr(parsed_args, "count", 1),
-        "availability_zone": parsed_args.availability_zone,
+        "availability_zone": parsed_args.availability_zone or "",
         "scheduler_hints": hints(parsed_args.hint),
-        "group": parsed_args.group,
+        "group": parsed_args.group or "",
         "image": _image_of(conductor, parsed_args.image, dict(parsed_args.image_property)),
         "networks": _networks(parsed_args.network),
         **({"ignore_hosts": parsed_args.ignore_host} if parsed_args.ignore_host else {}),

@@ -51,7 +51,7 @@ class CreateImage(command.ShowOne):
         command.argument(
             "--location", required=True, metavar="PATH|URL", help="A path on the hosts, or an http, https or file URL."
         ),
-        command.argument("--checksum", default="", metavar="sha256:HEX|sha512:HEX"),
+        command.argument("--checksum", metavar="sha256:HEX|sha512:HEX"),
         command.argument(
             "--disk-format", choices=typing.get_args(image_record.Format), default="raw", help="Default: %(default)s."
         ),
@@ -86,6 +86,7 @@ class CreateImage(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         texts = ("name", "location", "checksum", "disk_format")
         image = {name: getattr(parsed_args, name) for name in (*texts, *_NUMBERS)}
+        image["checksum"] = image["checksum"] or ""
         created = self.conductor.operator.create_image(image={**image, "properties": dict(parsed_args.properties)})
         return command.one(COLUMNS, created)
 

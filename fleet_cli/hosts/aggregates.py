@@ -26,7 +26,7 @@ _METADATA = (
         metavar="KEY=VALUE",
         help="A key of the metadata and its value; repeat for several.",
     ),
-    command.argument("--zone", help="Name of the availability zone that the aggregate's hosts are in."),
+    command.argument("--zone", type=str, help="Name of the availability zone that the aggregate's hosts are in."),
 )
 
 

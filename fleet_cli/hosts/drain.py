@@ -26,7 +26,9 @@ class DrainHost(command.Command):
 
     arguments = (
         command.argument("host"),
-        command.argument("--reason", default="draining", help="Shown by 'fleet service list'. Default: %(default)s."),
+        command.argument(
+            "--reason", type=str, default="draining", help="Shown by 'fleet service list'. Default: %(default)s."
+        ),
         command.argument(
             "--timeout",
             type=argument_types.positive,

@@ -84,7 +84,7 @@ class EnableService(command.Command):
 class DisableService(command.Command):
     """Place no new instances on a host; its instances stay."""
 
-    arguments = (*_SERVICE, command.argument("--reason", help="Why; shown by 'fleet service list'."))
+    arguments = (*_SERVICE, command.argument("--reason", type=str, help="Why; shown by 'fleet service list'."))
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         self.conductor.operator.update_service(

@@ -44,7 +44,7 @@ class LockServer(_ChangeRow):
     """Refuse changes of instances by members of their project; administrators may still change them."""
 
     method = "lock_instance"
-    arguments = (command.argument("--reason", help="Why: the answer to a refused change has it."),)
+    arguments = (command.argument("--reason", type=str, help="Why: the answer to a refused change has it."),)
 
     def options(self, parsed_args: argparse.Namespace) -> JSONMapping:
         return {"reason": parsed_args.reason} if parsed_args.reason else {}

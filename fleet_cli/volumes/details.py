@@ -15,7 +15,7 @@ from fleet_cli.volumes import volumes
 
 _NEW = (
     command.argument("--name", help="The new name."),
-    command.argument("--description", help="The new description; '' removes it."),
+    command.argument("--description", type=str, help="The new description; '' removes it."),
     command.argument(
         "--property",
         dest="metadata",

@@ -73,7 +73,7 @@ class SetVolumeType(command.ShowOne):
     arguments = (
         _TYPE,
         _PROPERTY,
-        command.argument("--description"),
+        command.argument("--description", type=str),
         command.argument(
             "--unset-property",
             dest="removed",

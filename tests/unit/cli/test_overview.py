@@ -164,6 +164,53 @@ def test_arguments_that_are_wrong(type_in: Run, program: type[application.Applic
     assert (2, f"{name}: argument --config-file: expected one argument. See '{name} --help'.\n") == (status, refusal)
 
 
+#: What a shell sends if a variable is not set, and the argument that is then empty.
+EMPTY = [
+    (("server", "list", "--host", ""), "server list", "--host"),
+    (("server", "migrate", "web", "--to", ""), "server migrate", "--to/--host"),
+    (("server", "rebuild", "web", "--image="), "server rebuild", "--image"),
+    (("boot", "--flavor", "m1", "--group", "", "web"), "boot", "--group"),
+    (("boot", "--flavor", "m1", "--availability-zone=", "web"), "boot", "--availability-zone"),
+    (("boot", "--flavor", "m1", "--ignore-host", "", "web"), "boot", "--ignore-host"),
+    (("image", "create", "--location", "/i", "--checksum", "", "i"), "image create", "--checksum"),
+    (("capacity", "--flavor", "m1", "--after-loss-of="), "capacity", "--after-loss-of"),
+    (("tolerance", "unset", "--zone", ""), "tolerance unset", "--zone"),
+    (("volume", "list", "--project", ""), "volume list", "--project"),
+    (("recovery", "pause", ""), "recovery pause", "HOST"),
+]
+
+
+@pytest.mark.parametrize(("argv", "command", "argument"), EMPTY, ids=[f"{each[1]} {each[2]}" for each in EMPTY])
+def test_an_empty_argument_is_refused(type_in: Run, argv: tuple[str, ...], command: str, argument: str) -> None:
+    """Otherwise a variable that is not set would remove a filter, a destination or a scope."""
+    said = f"fleet {command}: argument {argument}: must not be empty. See 'fleet {command} --help'.\n"
+    assert (2, "", said) == type_in(main.FleetApp, *argv)
+
+
+def test_an_empty_url_is_refused(type_in: Run) -> None:
+    """It would send the command to the broker of the configuration file, which may be another fleet's."""
+    said = "fleet: argument --url: must not be empty. See 'fleet --help'.\n"
+    assert (2, "", said) == type_in(main.FleetApp, "--url", "", "host", "list")
+
+
+EMPTIED = [
+    ("server", "set", "web", "--description", ""),
+    ("server", "lock", "web", "--reason", ""),
+    ("volume", "set", "data", "--description", ""),
+    ("volume", "type", "set", "fast", "--description", ""),
+    ("aggregate", "set", "rack7", "--zone", ""),
+    ("host", "drain", "host1", "--reason", ""),
+    ("host", "disable", "host1", "--reason", ""),
+]
+
+
+@pytest.mark.parametrize("argv", EMPTIED, ids=" ".join)
+def test_an_empty_text_that_removes_one_is_accepted(type_in: Run, argv: tuple[str, ...]) -> None:
+    """Here the next failure is that nothing is configured."""
+    status, _printed, said = type_in(main.FleetApp, *argv)
+    assert (1, False) == (status, "must not be empty" in said)
+
+
 def test_a_command_under_another_name_is_named_as_typed(type_in: Run) -> None:
     """The pointer leads to a help that exists."""
     _status, _printed, refusal = type_in(main.FleetApp, "server", "create", "web")
