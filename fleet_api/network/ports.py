@@ -6,7 +6,8 @@ Called by :mod:`fleet_api.application`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 
 import falcon
 from oslo_utils import uuidutils
@@ -84,7 +85,9 @@ class Ports:
     @answers.gives(answers.Answer({"ports": list[PortShown]}))
     @bodies.asks(*_PARAMETERS, "fields", "limit", "marker")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = {"ports": chosen(request, self._all(request, request.get_param("device_id")), _PARAMETERS)}
+        response.media = {
+            "ports": chosen(request, self._all(request, request.get_param_as_list("device_id")), _PARAMETERS)
+        }
 
     @guard.by("network:get")
     @answers.gives(answers.Answer({"port": PortShown}))
@@ -95,14 +98,13 @@ class Ports:
             raise errors.NotFound(kind="Port", name=port_id)
         response.media = {"port": shown(request, found)}
 
-    def _all(self, request: falcon.Request, server_id: str | None) -> Iterator[JSONObject]:
-        """Return the ports of one server, or of all servers of the project."""
-        if server_id:
-            if uuidutils.is_uuid_like(server_id):
-                try:
+    def _all(self, request: falcon.Request, servers: Iterable[str] | None) -> Iterator[JSONObject]:
+        """Return the ports of these servers, or of all servers of the project. A server that is not there has none."""
+        if servers:
+            # Each once, in the order of the request.
+            for server_id in filter(uuidutils.is_uuid_like, dict.fromkeys(servers)):
+                with contextlib.suppress(errors.NotFound):
                     yield from _views(show(self._conductor, request, server_id)["instance"])
-                except errors.NotFound:
-                    return
             return
         project = None if request.context.is_open else request.context.caller.project_id
         filters = {"project_id": project} if project else {}

@@ -193,6 +193,34 @@ def test_ports(client: testing.TestClient, root: str, query: str, count: int) ->
         assert {"port": port} == client.simulate_get(f"{root}/ports/{PORT}").json
 
 
+@pytest.mark.parametrize(
+    ("servers", "ports"),
+    [
+        ((UUID, LAB), [PORT]),
+        ((LAB, UUID), [PORT]),
+        (("web", UUID, UUID), [PORT]),
+        ((UUID, STORAGE), [PORT, LAB]),
+        ((STORAGE, UUID), [LAB, PORT]),
+    ],
+)
+def test_ports_of_several_servers(
+    client: testing.TestClient, conductor: OneServer, servers: tuple[str, ...], ports: list[str]
+) -> None:
+    """One that is not there has none. STORAGE stands for a second server, with the port LAB."""
+    first = {**conductor.instance, "interfaces": [PLUG]}
+    known = {UUID: first, STORAGE: {**first, "uuid": STORAGE, "interfaces": [{**PLUG, "uuid": LAB}]}}
+
+    def shown(name: str, **_arguments: Any) -> Any:
+        if name not in known:
+            raise errors.NotFound(kind="Instance", name=name)
+        return {"instance": known[name], "faults": []}
+
+    conductor.answers["show_instance"] = shown
+    query = "&".join(f"device_id={each}" for each in servers)
+    found = client.simulate_get("/v2.0/ports", query_string=query).json["ports"]
+    assert ports == [each["id"] for each in found]
+
+
 def test_discovery(client: testing.TestClient) -> None:
     (found,) = client.simulate_get("/v2.0").json["versions"]
     assert ("v2.0", "CURRENT") == (found["id"], found["status"])
