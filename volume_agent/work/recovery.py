@@ -9,7 +9,7 @@ report in time.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from oslo_log import log as logging
 
@@ -40,9 +40,11 @@ def recover(
     :raises patience.Unanswered: only when the agent stops
     :raises OSError: the backend cannot be used now
     """
+    backend.lacks = ""
     backend.driver.init_backend()
     stored = backend.driver.volumes()
     recorded = calls.of_host(context, backend.name)
+    _require_data(backend, recorded.values(), stored)
     unrecorded = {each.uuid for each in stored} - recorded.keys()
     removable = set(calls.removable(context, backend.name, unrecorded)) if unrecorded else set()
     there = {(each.uuid, each.pool) for each in stored}
@@ -61,6 +63,25 @@ def recover(
         elif _is_lost(volume, backend.name, there):
             kind = "Volume" if volume.snapshot_of is None else "Snapshot"
             LOG.error("%s %s (%s) is lost: it is not on %s", kind, uuid, volume.name, volume.location)
+
+
+def _require_data(backend: Backend, recorded: Iterable[Volume], stored: Collection[Stored]) -> None:
+    """Refuse a pool that has no data, although the ledger has volumes there: its file system may not be mounted.
+
+    What would be made there now would be hidden by the mount. A simulated pool forgets its data with its process.
+
+    :raises OSError:
+    """
+    filled, there = {each.pool for each in stored}, {(each.uuid, each.pool) for each in stored}
+    lost = [each for each in recorded if each.pool not in filled and _is_lost(each, backend.name, there)]
+    if lost and not backend.driver.simulated:
+        first = min(lost, key=lambda each: each.uuid)
+        number = sum(each.pool == first.pool for each in lost)
+        backend.lacks = (
+            f"pool {first.pool} is empty, and the ledger has {number} volumes there, such as {first.uuid} ({first.name}): "
+            "mount its storage; if the data are gone for good, delete the volumes with 'fleet volume delete --force'"
+        )
+        raise OSError(backend.lacks)
 
 
 def remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, queues: WorkQueues) -> None:
@@ -102,4 +123,5 @@ def _is_left(stored: Stored, volume: Volume | None, host: str, there: Collection
 
 
 def _is_lost(volume: Volume, host: str, there: Collection[tuple[str, str | None]]) -> bool:
-    return (volume.status, volume.host) == (volume_states.AVAILABLE, host) and (volume.uuid, volume.pool) not in there
+    is_made = volume.status in (volume_states.AVAILABLE, *volume_states.WITH_A_GUEST)
+    return is_made and volume.host == host and (volume.uuid, volume.pool) not in there

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any
@@ -12,13 +13,15 @@ import oslo_messaging
 import pytest
 
 from fleet import errors
+from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import new_context
 from fleet.objects import Volume
-from tests.unit.volume_agent.builders import HOST, options, stored, volume
-from tests.worlds.one_backend import OneBackend
+from tests.unit.volume_agent.builders import HOST, backend, options, stored, volume
+from tests.worlds.one_backend import GIVEN_UP, OneBackend, calls
 from tests.worlds.storage_ledger import StorageLedger
 from volume_agent.backends.backend import Backend, Policy
+from volume_agent.drivers.directory import DirectoryDriver
 from volume_agent.drivers.fake import FakeDriver
 from volume_agent.ledger.reporter import Reporter
 from volume_agent.work import recovery
@@ -346,6 +349,47 @@ def test_after_a_restart_work_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     assert [begun.uuid] == world.ordered
     assert {there.uuid, unknown.uuid} == stored(world.driver).keys()
     assert "has 1 volumes that the ledger does not know" in caplog.text
+    assert f"Volume {lost.uuid} (precious) is lost: it is not on m1@store#p1" in caplog.text
+
+
+def of_directory(path: pathlib.Path, ledger: StorageLedger) -> tuple[Backend, Callable[[], None]]:
+    """A backend whose pools are directories, and what it does at its start."""
+    pools = {"p1": str(path / "p1"), "p2": str(path / "p2")}
+    found = backend(DirectoryDriver(options(directory_pools=pools)))
+    known = calls(ledger, Patience(GIVEN_UP))
+    return found, lambda: recovery.recover(new_context(), found, known, lambda _context, _uuid: None)
+
+
+@pytest.mark.parametrize("status", ["available", "in-use"])
+def test_a_pool_whose_file_system_is_not_mounted_is_not_served(tmp_path: pathlib.Path, status: str) -> None:
+    """A volume that is made there would be hidden by the mount. The backend serves as soon as its data are back."""
+    kept, other = volume(status=status, step=None, name="precious"), volume("p2", status="available", step=None)
+    served, begin = of_directory(tmp_path, StorageLedger(kept, other))
+    served.driver.init_backend()
+    for each in (kept, other):
+        served.driver.create(each)
+    (tmp_path / "p1").rename(tmp_path / "away")
+    why = f"pool p1 is empty, and the ledger has 1 volumes there, such as {kept.uuid} .precious.: mount its storage"
+    with pytest.raises(OSError, match=why):
+        begin()
+    with pytest.raises(OSError, match=why):
+        served.report()
+    (tmp_path / "p1").rmdir()
+    (tmp_path / "away").rename(tmp_path / "p1")
+    begin()
+    assert ["p1", "p2"] == [each.pool for each in served.report()]
+
+
+def test_a_pool_that_lacks_one_of_its_volumes_is_served(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its storage is there; what lacks is named in the log. A pool without volumes in the ledger may be empty."""
+    there, lost = volume(status="available", step=None), volume(status="in-use", step=None, name="precious")
+    served, begin = of_directory(tmp_path, StorageLedger(there, lost))
+    served.driver.init_backend()
+    served.driver.create(there)
+    begin()
+    assert ["p1", "p2"] == [each.pool for each in served.report()]
     assert f"Volume {lost.uuid} (precious) is lost: it is not on m1@store#p1" in caplog.text
 
 
