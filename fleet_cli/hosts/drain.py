@@ -7,7 +7,7 @@ Registered in :mod:`fleet_cli.command_list`.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fleet.client import argument_types, connection, following
 from fleet.client.connection import Record
@@ -89,12 +89,12 @@ class DrainHost(command.Command):
             reasons = [f"  {uuid}: {why}" for uuid, why in left.items()]
             raise connection.CommandFailed("\n".join([f"{_have(len(left))} not left {host}:", *reasons]))
 
-    def _announce(self, obstacles: Mapping[str, str], cold: bool) -> None:
-        """Say which guest goes which way, before any goes. :param obstacles: by name, why not while it runs"""
-        live = [name for name, why in obstacles.items() if not why]
+    def _announce(self, obstacles: Sequence[tuple[str, str]], cold: bool) -> None:
+        """Say which guest goes which way, before any goes. :param obstacles: those of the run"""
+        live = [name for name, why in obstacles if not why]
         if live:
             self._say(f"{_instances(len(live))} to move live")
-        for name, why in obstacles.items():
+        for name, why in obstacles:
             if why:
                 self._say(f"{name} {'moves switched off' if cold else 'stays'}: it {why}")
 

@@ -67,13 +67,16 @@ class Emptying:
         self._obstacles: dict[str, str] = {}
         self._seen: set[str] = set()
 
-    def obstacles(self) -> dict[str, str]:
-        """Return for the instances that are to move, by name, why each cannot leave while it runs; "" if it can."""
+    def obstacles(self) -> list[tuple[str, str]]:
+        """Return the name of each instance that is to move, and why it cannot leave while it runs; "" if it can.
+
+        Several may have one name.
+        """
         movable = [each for each in self._look().movable if each["vm_state"] != states.SHELVED]
         if self._is_down():
-            return {}
+            return []
         self._learn([each["uuid"] for each in movable])
-        return {each["name"]: self._obstacles.get(each["uuid"], "") for each in movable}
+        return [(each["name"], self._obstacles.get(each["uuid"], "")) for each in movable]
 
     def run(self, timeout_s: float) -> tuple[int, dict[str, str]]:
         """Return the number of moved instances, and the reason of each other one by its uuid."""

@@ -253,6 +253,17 @@ def test_the_ways_are_told_before_anything_moves(run, monkeypatch: pytest.Monkey
     assert (0, True) == (status, "b moves switched off: it has 1 volume: data\n2 instances have left" in printed)
 
 
+def test_each_of_several_guests_with_one_name_is_told(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One goes live, and does not hide that the other one is switched off."""
+    monkeypatch.setattr(emptying, "_PAUSE_S", 0)
+    host = Host("a", "b", "c", bound=("a",))
+    for each in host.there.values():
+        each["name"] = "web"
+    status, printed, _ = run(host, "host", "drain", HOST, "--move", "--cold")
+    told = "2 instances to move live\nweb moves switched off: it has 1 volume: data\n3 instances have left"
+    assert (0, True) == (status, told in printed)
+
+
 @pytest.mark.parametrize(("fails", "status"), [((), 0), (("a",), 1)])
 def test_the_command(run, monkeypatch: pytest.MonkeyPatch, fails: tuple[str, ...], status: int) -> None:
     """It disables the host, moves its instances, prints the result, and shows progress on stderr."""
