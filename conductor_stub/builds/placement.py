@@ -87,7 +87,8 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
 
     def scheduling_request(self, rows: Sequence[RequestedInstance]) -> JSONObject:
         """Return the scheduler's request for these instances of one request, at the first attempt."""
-        spec, properties = self._request(Batch(rows, 1))
+        # Rebuilds and unshelvings go on counting where the attempts before them have ended.
+        spec, properties = self._request(Batch(rows, rows[0].earlier_attempts + 1))
         return {"request_spec": spec, "filter_properties": properties}
 
     def reschedule(

@@ -13,7 +13,7 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, states
 from fleet.db.tables import models
 from fleet.db.upkeep import retention
-from fleet.objects import BootData, RebuildRequest
+from fleet.objects import BootData, RebuildRequest, RequestSpec
 from tests import factories
 from tests.worlds.conductor import Conductor, context
 
@@ -144,6 +144,17 @@ def test_an_instance_that_changes_while_its_image_is_judged(
     with pytest.raises(errors.Conflict, match="has changed meanwhile"):
         conductor.database.write(rebuild.accept, uuid, planned, ctx)
     assert ("active", None) == conductor.state(uuid)[:2]
+
+
+def test_plans_about_a_guest_that_was_rebuilt_often(conductor: Conductor, uuid: str) -> None:
+    """Rebuilds count no attempts: a plan has the request of a first attempt, which each scheduler takes."""
+    for _ in range(3):
+        conductor.operator.rebuild_instance(uuid, {})
+        report(conductor, uuid, ON)
+        (planned,) = conductor.operator.requests_of([uuid])
+        for asked in (planned, conductor.operator.request_of(uuid)):
+            assert {"num_attempts": 1, "hosts": []} == asked["filter_properties"]["retry"]
+            assert 1 == RequestSpec.from_wire(asked["request_spec"], asked["filter_properties"]).num_instances
 
 
 def test_a_late_report_does_not_end_the_next_rebuild(conductor: Conductor, uuid: str) -> None:
