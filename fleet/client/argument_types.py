@@ -13,6 +13,8 @@ from fleet.clock import durations
 
 #: The largest whole number of an argument: counts and seconds beyond it are mistakes.
 _MOST = 2**31 - 1
+#: The most bytes of a file. What is sent of one must be much smaller.
+_MOST_BYTES = 2**20
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -48,9 +50,14 @@ def size(text: str) -> int:
 def file(text: str) -> bytes:
     """An argparse type: the content of a file."""
     try:
-        return pathlib.Path(text).read_bytes()
+        with pathlib.Path(text).open("rb") as opened:
+            # Such as a disk in place of its user data, or a device without an end.
+            content = opened.read(_MOST_BYTES + 1)
     except OSError as failure:
         raise argparse.ArgumentTypeError(f"{text} cannot be read: {failure.strerror}") from None
+    if len(content) > _MOST_BYTES:
+        raise argparse.ArgumentTypeError(f"{text} has more than {_MOST_BYTES} bytes")
+    return content
 
 
 def duration(text: str) -> int:

@@ -187,6 +187,17 @@ def test_an_empty_argument_is_refused(type_in: Run, argv: tuple[str, ...], comma
     assert (2, "", said) == type_in(main.FleetApp, *argv)
 
 
+@pytest.mark.parametrize("path", ["/dev/zero", "disk.raw"])
+def test_a_file_that_is_too_large_is_not_read(type_in: Run, tmp_path: pathlib.Path, path: str) -> None:
+    """A device has no end, and a disk in place of user data would fill the memory."""
+    disk = tmp_path / path
+    if disk.parent == tmp_path:
+        with disk.open("wb") as file:
+            file.truncate(2**40)
+    said = f"fleet boot: argument --user-data: {disk} has more than 1048576 bytes. See 'fleet boot --help'.\n"
+    assert (2, "", said) == type_in(main.FleetApp, "boot", "--flavor", "m1", "--user-data", str(disk), "web")
+
+
 def test_an_empty_url_is_refused(type_in: Run) -> None:
     """It would send the command to the broker of the configuration file, which may be another fleet's."""
     said = "fleet: argument --url: must not be empty. See 'fleet --help'.\n"
