@@ -279,11 +279,12 @@ class DirectoryDriver(VolumeDriver):
         is_image, is_thick = volume_files.is_qcow2(path), _is_thick(volume)
         if is_thick and is_image:
             raise errors.InvalidReference(reference=volume.reference, reason="a qcow2 image cannot be made thick")
-        path.chmod(0o600)
         size = volume.claimed_gb * units.Gi
         self._grow(path, is_image, size, is_thick)
         if is_thick:
             volume_files.make_thick(path, size)
+        # Last: a file that does not become a volume stays readable for those that read it.
+        path.chmod(0o600)
         whole_file.flush(path)
         path.rename(volume_files.path_of(directory, volume, is_image))
         whole_file.flush(directory)

@@ -310,6 +310,22 @@ def test_a_failure_leaves_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
     assert [] == list((tmp_path / "p1").iterdir())
 
 
+def test_a_file_that_cannot_be_managed_is_unchanged(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    """It keeps its size and its mode: others may go on reading it."""
+
+    def full(*_arguments: Any) -> None:
+        raise OSError("No space left on device")
+
+    driver = directory(tmp_path)
+    found = tmp_path / "p1" / "disk.raw"
+    found.write_bytes(b"data")
+    found.chmod(0o644)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        driver.manage(volume(status="managing", thick=True, reference="disk.raw", claimed_gb=1))
+    assert (b"data", 0o644) == (found.read_bytes(), found.stat().st_mode & 0o777)
+
+
 def test_a_volume_that_cannot_be_extended_keeps_its_size(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
