@@ -57,8 +57,11 @@ _LAST_TIME = float(2**36)
 _PROGRAMS = {keyring.COMPUTE: "fleet-compute", keyring.VOLUME: "fleet-volume"}
 #: Key of the signature in the message's context.
 FIELD = "fleet_signature"
+#: Key of the context with the user as it was signed: a copy of ``user``, and "" for none. Receivers of earlier releases sign
+#: this key already; their senders leave it out, so the user of their messages is not signed.
+_SIGNED_USER = "user_id"
 #: Keys of the context that are signed; the others are for logs.
-_SIGNED_CONTEXT = ("request_id", "project_id", "user_id")
+_SIGNED_CONTEXT = ("request_id", "project_id", _SIGNED_USER)
 #: These too where a caller acts for a project, in what clients send: receivers of earlier releases know no such callers.
 _SIGNED_OF_PROJECT = ("is_admin", "roles")
 #: Methods that every key may call: they change nothing, and users have no agent's key.
@@ -159,6 +162,7 @@ class Signer:
             return context
         if key.project:
             values.update(project_id=key.project, is_admin=False)
+        values[_SIGNED_USER] = values.get("user") or ""
         # Two equal messages of the same time need two signatures; the second would count as a replay.
         at = round(self._clock(), 3) + random.uniform(0, 0.001)
         values[FIELD] = {"key": key.key_id, "at": at, "mac": letter.signature(key, at, values)}
@@ -278,6 +282,8 @@ class Checker:
                 break
         else:
             raise errors.NotTrusted(reason=f"the signature of {method} with key {key.key_id} is wrong")
+        if (context.get("user") or "") != context.get(_SIGNED_USER, context.get("user") or ""):
+            raise errors.NotTrusted(reason=f"{method} has another user than was signed with key {key.key_id}")
         age_s = self._clock() - at
         if abs(age_s) > self._options.lifetime:
             raise errors.NotTrusted(reason=f"{method} was signed {age_s:.0f} s ago with key {key.key_id}")

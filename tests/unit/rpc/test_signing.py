@@ -41,6 +41,7 @@ class Post:
         #: Of the caller.
         self.is_admin = True
         self.roles: list[str] = []
+        self.user: str | None = "u1"
 
     def keys(self, *lines: str, name: str = "keys") -> keyring.Keyring:
         path = self._directory / name
@@ -60,7 +61,7 @@ class Post:
         message = {"method": method, "namespace": namespace, "version": "1.0", "args": said}
         letter = signing.Letter(to, namespace, "1.0", method, said)
         host = to.partition(".")[2] or None
-        context = new_context("p1")
+        context = new_context("p1", self.user)
         context.is_admin, context.roles = self.is_admin, self.roles
         sealed = signing.Signer(self.keys(sender, name="sender"), lambda: self.now).seal(context, letter, host)
         return jsonutils.loads(jsonutils.dumps([sealed.to_dict(), message]))
@@ -256,6 +257,30 @@ def test_unsigned_messages_are_taken_while_keys_are_handed_out(post: Post) -> No
     post.conf.set_override("required", False, group="message_signing")
     assert "taken" == post.said_to(unsigned)
     assert "names host b1" in post.said_to(post.letter(A, hosts=["b1"]))
+
+
+@pytest.mark.parametrize("user", ["u1", None])
+def test_the_user_is_signed(post: Post, user: str | None) -> None:
+    """Neither another one nor a first one takes its place."""
+    post.user = user
+    assert "taken" == post.said_to(post.letter(CLIENT, "list_acts", "operator"))
+    for changes in ({"user": "u2"}, {"user": None, "user_id": "u2"}, {"user": "u2", "user_id": "u2"}):
+        context, message = post.letter(CLIENT, "list_acts", "operator")
+        assert "taken" != post.said_to(({**context, **changes}, message))
+    context, message = post.letter(CLIENT, "list_acts", "operator")
+    context.pop("user_id")
+    assert "is wrong" in post.said_to(({**context, "user": "u2"}, message))
+
+
+def test_a_sender_of_an_earlier_release_does_not_sign_the_user(post: Post) -> None:
+    """Its messages are accepted, and its receivers accept the messages of this release: the formula is the same."""
+    context, message = post.letter(CLIENT, "list_acts", "operator")
+    letter = signing.Letter("conductor", "operator", "1.0", "list_acts", message["args"])
+    key, signature = post.keys(CLIENT, name="earlier").own(), context.pop(signing.FIELD)
+    assert signature["mac"] == letter.signature(key, signature["at"], {**context, signing.FIELD: signature})
+    context.pop("user_id")
+    signature["mac"] = letter.signature(key, signature["at"], context)
+    assert "taken" == post.said_to(({**context, signing.FIELD: signature}, message))
 
 
 def test_keys_are_changed_one_side_after_the_other(post: Post) -> None:
