@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import types
 from typing import Any
+from unittest import mock
 
 import pytest
 from oslo_messaging.rpc import dispatcher
 
 from fleet.context import new_context
 from fleet.rpc import serializer
+from fleet.rpc.rabbit.lean import incoming as lean_incoming
+from fleet.rpc.rabbit.lean import wire
 from fleet.rpc.trust import admission, signing
 from fleet.telemetry import rate_limited_log
 
@@ -143,8 +146,10 @@ def test_a_repeated_message_is_not_answered(endpoint: Endpoint) -> None:
         admission.MethodsOnly,
         checker=Checker(),  # type: ignore[arg-type]
     )
-    repeated = incoming(message())
-    repeated.orig_msg_id = "m1"
-    with pytest.raises(dispatcher.ExpectedException):
+    out = mock.Mock()
+    request = wire.Request(new_context().to_dict(), message(), "u1", "m1", "replies", None, 100)
+    repeated = lean_incoming.Incoming(request, out)
+    with pytest.raises(dispatcher.ExpectedException) as refused:
         receiving.dispatch(repeated)
-    assert (None, []) == (repeated.orig_msg_id, endpoint.seen)
+    repeated.reply(failure=refused.value.exc_info)
+    assert ([], []) == (out.mock_calls, endpoint.seen)

@@ -51,14 +51,16 @@ class Incoming(oslo_drivers.RpcIncomingMessage):
         self._settle = settle
         self._request = request
         self._outgoing = outgoing
+        #: Set it to None, and the message is not answered.
+        self.orig_msg_id = request.msg_id
         self.client_timeout = request.sign_of_life_s
         self.reply_q = request.reply_queue
         self.size = request.size
 
     def reply(self, reply: object = None, failure: object = None) -> None:
         """Send the result, or ``sys.exc_info()`` as the failure, if the sender waits for it."""
-        if self._request.msg_id and self._request.reply_queue:
-            body = wire.reply_body(self._request.msg_id, reply, failure)
+        if self.orig_msg_id and self._request.reply_queue:
+            body = wire.reply_body(self.orig_msg_id, reply, failure)
             self._outgoing.reply(self._request.reply_queue, body)
 
     def handled(self) -> None:
@@ -68,8 +70,8 @@ class Incoming(oslo_drivers.RpcIncomingMessage):
 
     def heartbeat(self) -> None:
         """Tell the caller that its call is being handled."""
-        if self._request.msg_id and self._request.reply_queue:
-            self._outgoing.reply(self._request.reply_queue, wire.reply_body(self._request.msg_id, ending=False))
+        if self.orig_msg_id and self._request.reply_queue:
+            self._outgoing.reply(self._request.reply_queue, wire.reply_body(self.orig_msg_id, ending=False))
 
     def requeue(self) -> None:
         """Do nothing: the message has been acknowledged."""
