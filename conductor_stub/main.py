@@ -28,7 +28,7 @@ from fleet.checks import required
 from fleet.clock.skew import ClockSkew
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
-from fleet.db.instances import signatures
+from fleet.db.instances import outcomes, signatures
 from fleet.db.schema import identity, schema
 from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME, VOLUME_CONDUCTOR
@@ -43,7 +43,7 @@ BINARY = "fleet-conductor"
 TOPIC = "conductor"
 #: Database connections that calls of users leave free for agents.
 CONNECTIONS_FOR_AGENTS = 8
-#: Seconds between two removals of expired signatures.
+#: Seconds between two removals of expired signatures and outcomes.
 PRUNE_EVERY_S = 60
 
 #: Makes a server from a topic, endpoints, and more of ``server.Options``.
@@ -112,10 +112,11 @@ def _servers(
     assert common.local is not None, "a daemon places what it accepts"
     for_agents = [endpoint for part in parts for endpoint in part.for_agents]
     endpoints = [endpoint for part in parts for endpoint in part.endpoints]
-    guard = Tenancy(common.database)
+    guard, kept = Tenancy(common.database), outcomes.KeptOutcomes(common.database, common.clock)
     return [
         receive(ledger_queue.TOPIC, for_agents),
-        receive(TOPIC, endpoints, draining=common.draining, threads=_threads(conf), guard=guard),
+        receive(TOPIC, endpoints, draining=common.draining, threads=_threads(conf), guard=guard, outcomes=kept),
+        service.Periodic("outcomes", kept.prune, PRUNE_EVERY_S),
         common.local,
         *(run for part in parts if part is not parts.volumes for run in _periodic(part, skew)),
     ]

@@ -16,7 +16,7 @@ from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import serializer
 from fleet.rpc.rabbit import rpc_server
 from fleet.rpc.rabbit.lean.shared_queues import SharedQueues
-from fleet.rpc.trust import admission, replay_protection, signing
+from fleet.rpc.trust import admission, repeated_changes, replay_protection, signing
 
 
 class BaseAPI:
@@ -69,6 +69,7 @@ class Options:
     :param ledger: messages of another ledger are refused
     :param threads: messages handled at a time; None: ``executor_thread_pool_size``
     :param signatures: record of signed messages, shared with the other servers of the topic
+    :param outcomes: record of changes, shared with the other servers of the topic; None: each copy of a message is handled
     :param serializer: reads the context of messages
     :param guard: decides what callers may ask for
     :param acknowledged_late: methods whose messages another server gets if this process is killed while it handles them;
@@ -81,6 +82,7 @@ class Options:
     ledger: LedgerIdentity | None = None
     threads: int | None = None
     signatures: replay_protection.Record | None = None
+    outcomes: repeated_changes.Record | None = None
     serializer: serializer.ContextSerializer = dataclasses.field(default_factory=serializer.ContextSerializer)
     guard: admission.Guard | None = None
     acknowledged_late: Collection[str] = ()
@@ -103,6 +105,7 @@ def get_server(
         checker=signing.Checker(transport.conf, keys, topic, server, record=options.signatures) if keys else None,
         ledger=options.ledger,
         guard=options.guard,
+        changes=repeated_changes.RepeatedChanges(options.outcomes) if options.outcomes else None,
     )
     target = oslo_messaging.Target(exchange=options.exchange, topic=topic, server=server)
     parts = (transport, target, dispatching, "threading")

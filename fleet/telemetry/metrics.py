@@ -173,7 +173,7 @@ MESSAGES_UNREADABLE = prometheus.Counter(
     "fleet_rpc_messages_unreadable", "Messages that were dropped, as they could not be read"
 )
 MESSAGES_REPEATED = prometheus.Counter(
-    "fleet_rpc_messages_repeated", "Messages and replies that were dropped, as they had come before"
+    "fleet_rpc_messages_repeated", "Messages and replies that had come before: dropped, or answered as the first time"
 )
 ANSWERS_DROPPED = prometheus.Counter(
     "fleet_rpc_answers_dropped", "Answers that were dropped, as their caller had no queue any more"

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callers that end before they are answered delay no other caller."""
+"""Callers that end before they are answered delay no other caller; one that publishes a call again gets the answer."""
 
 from __future__ import annotations
 
+import json
 import urllib.request
+from typing import Any
 
+import amqp
 import oslo_messaging
 import pytest
 
@@ -54,3 +57,28 @@ def test_agents_have_a_queue_of_their_own(trio: Trio, rabbitmq_url: str) -> None
 
         # Two workers, each of which listens to both.
         eventually(lambda: [2, 2] == consumers())
+
+
+def test_a_call_that_is_published_again_has_its_answer_in_the_new_queue(trio: Trio, rabbitmq_url: str) -> None:
+    """Whichever of the two workers receives it: the flavor is made once, and deleted once."""
+    flavor = {"name": "published-twice", "vcpus": 1, "memory_mb": 64}
+    with raw.channel(rabbitmq_url) as channel:
+        for method, arguments in (
+            ("create_flavor", {"flavor": flavor}),
+            ("delete_flavor", {"name": flavor["name"]}),
+        ) * 3:
+            former, new = (channel.queue_declare(f"reply_{name}", exclusive=True).queue for name in ("former", "newer"))
+            first = raw.call(method, former, "operator", "1.5", **arguments)
+            for each in (first, first.replace(former.encode(), new.encode())):
+                raw.send(channel, "conductor", each)
+            answers = [_answer(channel, each) for each in (former, new)]
+            assert answers[0] == answers[1]
+            assert [None, None] == [each[1] for each in answers]
+    assert flavor["name"] not in [each["name"] for each in trio.operator_at_once("list_flavors")]
+
+
+def _answer(channel: amqp.Channel, queue_name: str) -> tuple[Any, Any]:
+    """Result and failure."""
+    message = eventually(lambda: channel.basic_get(queue_name, no_ack=True))
+    content = json.loads(json.loads(message.body)["oslo.message"])
+    return content["result"], content["failure"]

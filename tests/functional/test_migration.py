@@ -91,10 +91,16 @@ def _inexact(connection: sa.Connection) -> list[tuple[str, str]]:
     return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
+#: Tables that came after the collation was changed.
+_LATER = ("message_outcomes",)
+
+
 def _as_earlier_releases(connection: sa.Connection) -> None:
     """Give all tables the collation of the server, and the schema the version before that was changed."""
     found = sa.inspect(connection)
-    keys = {table: found.get_foreign_keys(table) for table in models.METADATA.tables}
+    for table in _LATER:
+        connection.execute(sa.text(f"DROP TABLE {table}"))
+    keys = {table: found.get_foreign_keys(table) for table in models.METADATA.tables if table not in _LATER}
     for table, of_table in keys.items():
         for key in of_table:
             connection.execute(sa.text(f"ALTER TABLE {table} DROP FOREIGN KEY {key['name']}"))

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-#: They only advance: caches go by the generation, and a signature that was taken stays taken.
-_STAYS = frozenset({"generations", "taken_signatures", "alembic_version"})
+#: They only advance: caches go by the generation, and a message that was taken stays taken.
+_STAYS = frozenset({"generations", "taken_signatures", "message_outcomes", "alembic_version"})
 #: Tables with the requests of users.
 _REQUESTS = frozenset({"build_requests", "volume_requests"})
 Rows = Mapping[str, frozenset[tuple[object, ...]]]

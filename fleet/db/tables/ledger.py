@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database itself: the generation of its newest commit, and signatures of messages.
+"""The database itself: the generation of its newest commit, and signatures and outcomes of messages.
 
 Called by :mod:`fleet.db.tables.models`.
 """
@@ -32,5 +32,16 @@ taken_signatures = sa.Table(
     "taken_signatures",
     METADATA,
     sa.Column("signature", sa.String(64), primary_key=True),
+    sa.Column("good_until", Timestamp, nullable=False, index=True),
+)
+
+#: Changes that a conductor has begun, and their outcomes as JSON text (see ``fleet.rpc.trust.repeated_changes``).
+#: ``message`` is a digest of a message and its unique id, ``holder`` the one attempt to carry it out.
+message_outcomes = sa.Table(
+    "message_outcomes",
+    METADATA,
+    sa.Column("message", sa.String(64), primary_key=True),
+    sa.Column("holder", UUID, nullable=False),
+    sa.Column("outcome", sa.Text),
     sa.Column("good_until", Timestamp, nullable=False, index=True),
 )

@@ -24,7 +24,7 @@ from fleet.db.tables.instances import (
     instances,
     rebuilt_boot_data,
 )
-from fleet.db.tables.ledger import generations, taken_signatures
+from fleet.db.tables.ledger import generations, message_outcomes, taken_signatures
 from fleet.db.tables.moves import migrations
 from fleet.db.tables.networks import addresses, network_projects, networks
 from fleet.db.tables.operations.acts import administrative_acts
@@ -71,6 +71,7 @@ __all__ = [
     "maintenance_guests",
     "maintenance_hosts",
     "maintenances",
+    "message_outcomes",
     "migrations",
     "network_projects",
     "networks",

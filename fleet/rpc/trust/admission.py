@@ -9,6 +9,7 @@ without the message's content.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import time
@@ -23,7 +24,7 @@ from fleet.context import new_context
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.rpc import dispatching, serializer
-from fleet.rpc.trust import message_size, signing
+from fleet.rpc.trust import message_size, repeated_changes, signing
 from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
@@ -73,12 +74,14 @@ class Dispatcher(dispatching.Dispatcher):
         checker: signing.Checker | None = None,
         ledger: LedgerIdentity | None = None,
         guard: Guard | None = None,
+        changes: repeated_changes.RepeatedChanges | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(endpoints, *options)
         self._checker = checker
         self._ledger = ledger or LedgerIdentity()
         self._guard = guard
+        self._changes = changes
         self._log_rate = rate_limited_log.RateLimit(clock)
 
     def dispatch(self, incoming: object) -> object:
@@ -118,13 +121,10 @@ class Dispatcher(dispatching.Dispatcher):
             if self._checker is not None:
                 self._checker.check(incoming.ctxt, incoming.message)
             self._require_own_ledger(incoming)
-            if self._guard is not None and isinstance(incoming.ctxt, dict):
-                incoming.message = self._guard.admit(incoming.ctxt, incoming.message)
-            _drop_own_arguments(incoming)
-            answer = self._dispatch(incoming)
-            if self._guard is not None and isinstance(incoming.ctxt, dict):
-                answer = self._guard.release(incoming.ctxt, incoming.message, answer)
-            return None, answer
+            key = self._key_of_change(incoming)
+            if key is None or self._changes is None:
+                return None, self._handled(incoming)
+            return None, self._changes.answer(key, functools.partial(self._handled, incoming))
         except (
             oslo_messaging.NoSuchMethod,
             oslo_messaging.UnsupportedVersion,
@@ -140,6 +140,31 @@ class Dispatcher(dispatching.Dispatcher):
                 # oslo.messaging then treats the message as a cast, and sends no reply.
                 incoming.orig_msg_id = None
             return refusal, None
+
+    def _key_of_change(self, incoming: Any) -> str | None:
+        """Return the key under which the outcome of the message is recorded; None if it is not.
+
+        A signed message is recorded by its signature, and a further copy gets no answer: whoever has read a message could
+        replay it with a queue of its own.
+
+        :raises oslo_messaging.NoSuchMethod: oslo_messaging.UnsupportedVersion: it changes nothing
+        """
+        if self._changes is None or (self._checker is not None and signing.FIELD in incoming.ctxt):
+            return None
+        key = repeated_changes.key_of(incoming)
+        if key is not None:
+            message = incoming.message
+            self._method(message.get("namespace"), message.get("version", "1.0"), message.get("method"))
+        return key
+
+    def _handled(self, incoming: Any) -> object:
+        if self._guard is not None and isinstance(incoming.ctxt, dict):
+            incoming.message = self._guard.admit(incoming.ctxt, incoming.message)
+        _drop_own_arguments(incoming)
+        answer = self._dispatch(incoming)
+        if self._guard is not None and isinstance(incoming.ctxt, dict):
+            answer = self._guard.release(incoming.ctxt, incoming.message, answer)
+        return answer
 
     def _dispatch(self, incoming: Any) -> object:
         try:

@@ -35,7 +35,8 @@ from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
 
-#: Unique ids that are remembered, to drop a message that comes twice.
+#: Messages that are remembered by unique id and queue for the reply, to drop one that comes twice. One that names another
+#: queue was published again after its caller had lost the former one: it is handled, because the first reply is lost.
 _REMEMBERED = 64
 _BEGIN_AGAIN_S = 0.1
 _LONGEST_PAUSE_S = 5.0
@@ -51,6 +52,7 @@ class Incoming(oslo_drivers.RpcIncomingMessage):
         self._settle = settle
         self._request = request
         self._outgoing = outgoing
+        self.unique_id = request.unique_id
         #: Set it to None, and the message is not answered.
         self.orig_msg_id = request.msg_id
         self.client_timeout = request.sign_of_life_s
@@ -102,7 +104,7 @@ class Listener(oslo_drivers.PollStyleListener):
         self._returning: threading.Thread | None = None
         #: Messages with the names of their queues and their connections, and the marks of :meth:`settle`.
         self._arrived: collections.deque[tuple[str, Consumption, amqp.Message] | threading.Event] = collections.deque()
-        self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
+        self._seen: collections.deque[tuple[str, str | None]] = collections.deque(maxlen=_REMEMBERED)
         self._connect()
 
     def poll(
@@ -195,9 +197,10 @@ class Listener(oslo_drivers.PollStyleListener):
                     return None
                 settle = None
         if request.unique_id is not None:
+            copy = request.unique_id, request.reply_queue
             with self._lock:
-                came_before = request.unique_id in self._seen
-                self._seen.append(request.unique_id)
+                came_before = copy in self._seen
+                self._seen.append(copy)
             if came_before:
                 if settle is not None:
                     settle()

@@ -10,7 +10,8 @@ Publishers write to it, and wait for what they want::
                             └────── it is forbidden ───────▶ published again, a few times
 
 While the broker blocks the connection (``connection.blocked``: it has too little memory or disk space), nothing is written.
-Senders wait as they do without a connection; replies are sent when the broker accepts messages again.
+Senders wait as they do without a connection; replies are sent when the broker accepts messages again. What was written
+before the broker said so may be published twice: the wire contract says why a second copy of a message is harmless.
 
 A thread of the driver opens the connection. The threads that wait for messages read it (:mod:`.reading`).
 
