@@ -30,7 +30,7 @@ from tests.bench import figures, packing_bound
 from tests.configuration import of_scheduler
 
 TRACE, LIFETIMES = "FLEET_BENCH_TRACE", "FLEET_BENCH_LIFETIMES"
-REQUESTS, SAMPLES = "FLEET_BENCH_REQUESTS", "FLEET_BENCH_SAMPLES"
+REQUESTS, SAMPLES, FIRST = "FLEET_BENCH_REQUESTS", "FLEET_BENCH_SAMPLES", "FLEET_BENCH_FIRST"
 
 
 class ScaledFleet(NamedTuple):
@@ -64,6 +64,7 @@ SETTINGS: Mapping[str, tuple[float, float, float, float]] = {
     "fragmentation, pack": (-0.1, -0.1, 1.0, 0.0),
     "alignment, spread": (1.0, 1.0, 0.0, 1.0),
     "fragmentation and alignment, spread": (1.0, 1.0, 1.0, 1.0),
+    "a little fragmentation, alignment": (1.0, 1.0, 0.35, 2.0),
     GIANT: (1.0, 1.0, 0.0, 0.0),
 }
 
@@ -151,7 +152,8 @@ _RESOURCES = ("vcpus", "memory_mb")
 
 def _samples() -> Iterator[list[Demand]]:
     if TRACE in os.environ:
-        asked, length = demands(), _length()
+        length, first = _length(), int(os.environ.get(FIRST, "0"))
+        asked = itertools.islice(demands(), first * length, None)
         for _number in range(int(os.environ.get(SAMPLES, "10"))):
             yield list(itertools.islice(asked, length))
 
