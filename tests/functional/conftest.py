@@ -72,6 +72,16 @@ def database(opened_database: Database) -> Database:
 
 
 @pytest.fixture
+def bare_url(opened_database: Database, tmp_path: pathlib.Path) -> Iterator[str]:
+    """The URL of a database without a schema."""
+    if opened_database.dialect == "sqlite":
+        yield f"sqlite:///{tmp_path}/bare.db"
+    else:
+        with databases.beside(opened_database.engine.url) as url:
+            yield url
+
+
+@pytest.fixture
 def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """The file that arms this process."""
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,6 +25,23 @@ def open_database(url: str) -> Database:
     database = Database(conf)
     migration.sync(database)
     return database
+
+
+@contextlib.contextmanager
+def beside(server: str | sa.URL, clause: str = "") -> Iterator[str]:
+    """The URL of another database of the server, without a schema.
+
+    :param clause: ends the statement that creates it
+    """
+    url = sa.make_url(server)
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE beside {clause}"))
+    try:
+        yield url.set(database="beside").render_as_string(hide_password=False)
+    finally:
+        with engine.connect() as connection:
+            connection.execute(sa.text("DROP DATABASE beside"))
 
 
 #: Names of the tables that have rows. Most have none after most tests, and one query costs less than thirty deletions.

@@ -15,6 +15,7 @@ from fleet.db.schema import migration, schema
 from fleet.db.upkeep import acts
 from tests.configuration import of_database
 from tests.factories import NOW
+from tests.functional import databases
 
 pytestmark = pytest.mark.every_database
 
@@ -72,15 +73,11 @@ def test_an_empty_database_asks_for_a_sync(tmp_path) -> None:
 @pytest.fixture
 def latin(mariadb_url: str) -> Iterator[Database]:
     """A MariaDB database as some servers make it: of latin1, which has no Cyrillic letters, no emoji and no case."""
-    server = sa.make_url(mariadb_url)
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text("CREATE DATABASE latin CHARACTER SET latin1"))
-    url = server.set(database="latin").render_as_string(hide_password=False)
-    with Database(of_database(url)).disposed() as database:
+    with (
+        databases.beside(mariadb_url, "CHARACTER SET latin1") as url,
+        Database(of_database(url)).disposed() as database,
+    ):
         yield database
-    with engine.connect() as connection:
-        connection.execute(sa.text("DROP DATABASE latin"))
 
 
 def _inexact(connection: sa.Connection) -> list[tuple[str, str]]:

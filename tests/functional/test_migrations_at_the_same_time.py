@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent import futures
 
 import pytest
@@ -18,27 +17,12 @@ pytestmark = pytest.mark.every_database
 _CHANGES = ("CREATE", "ALTER", "DROP")
 
 
-@pytest.fixture
-def url(opened_database: Database, tmp_path) -> Iterator[str]:
-    """The URL of a database without a schema."""
-    server = opened_database.engine.url
-    if opened_database.dialect == "sqlite":
-        yield f"sqlite:///{tmp_path}/fleet.db"
-        return
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text("CREATE DATABASE interrupted"))
-    yield server.set(database="interrupted").render_as_string(hide_password=False)
-    with engine.connect() as connection:
-        connection.execute(sa.text("DROP DATABASE interrupted"))
-
-
-def test_two_migrations_at_the_same_time_are_one(url: str) -> None:
+def test_two_migrations_at_the_same_time_are_one(bare_url: str) -> None:
     """The second program waits for the first one, and finds nothing to do."""
     second_begins = threading.Event()
     with (
-        Database(of_database(url)).disposed() as first,
-        Database(of_database(url)).disposed() as second,
+        Database(of_database(bare_url)).disposed() as first,
+        Database(of_database(bare_url)).disposed() as second,
         futures.ThreadPoolExecutor() as pool,
     ):
         run: list[futures.Future[str]] = []
