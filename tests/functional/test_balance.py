@@ -100,13 +100,14 @@ def test_what_was_seen_before_it_was_turned_off_is_its_history(stage: BalanceSta
 
 @pytest.mark.parametrize("end", ["turned off", "deleted"])
 def test_an_aggregate_that_is_not_balanced_has_no_metric(stage: BalanceStage, end: str) -> None:
-    def measured() -> list[str]:
+    def is_measured() -> bool:
+        """Other tests of this process have measured other aggregates."""
         (metric,) = metrics.BALANCE_ABOVE_MEAN.collect()
-        return [each.labels["aggregate"] for each in metric.samples]
+        return "web" in [each.labels["aggregate"] for each in metric.samples]
 
     stage.set_mode("suggest")
     stage.pass_looks()
-    assert ["web"] == measured()
+    assert is_measured()
     if end == "deleted":
         for host in HOSTS:
             stage.conductor.operator.remove_aggregate_host("web", host)
@@ -114,7 +115,7 @@ def test_an_aggregate_that_is_not_balanced_has_no_metric(stage: BalanceStage, en
     else:
         stage.set_mode("off")
     stage.pass_looks()
-    assert [] == measured()
+    assert not is_measured()
 
 
 def test_moves_under_way_are_shown_though_it_was_turned_off(stage: BalanceStage) -> None:
