@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 #: Begins the name of a temporary file. A crash leaves it: remove such files at the start.
 PART = ".part-"
-#: Bytes of a block in the status of a file, whatever the blocks of its file system are.
+#: Bytes of a block in the status of a file. The blocks of its file system may have another size.
 _BLOCK = 512
 
 

@@ -132,7 +132,7 @@ PLACES: tuple[str | None, ...] = ("h2", None, "h1", "h1", None)
     ids=str,
 )
 def test_a_sorted_list_in_parts_is_the_whole_one(conductor: Conductor, sort: list[list[str]]) -> None:
-    """An instance without a value is the smallest; of equal ones the oldest is first, whatever the direction."""
+    """An instance without a value is the smallest; of equal ones the oldest is first, in both directions."""
     for name, host in zip(NAMES, PLACES, strict=True):
         (uuid,) = conductor.create(name=name)
         conductor.database.write(lambda tx, uuid=uuid, host=host: tx.update(instances.INSTANCES, uuid, {"host": host}))

@@ -84,7 +84,7 @@ def test_a_snapshot_is_made_once(database: Database, receivers: tuple[int, int])
 def test_a_flavor_is_made_and_deleted_once(
     conductor: Conductor, database: Database, receivers: tuple[int, int]
 ) -> None:
-    """The second copy is not told that it exists already, or that there is none."""
+    """The second copy gets the answer of the first one, and no refusal because of what the first one has done."""
     fleet = conductors(database, conductor.operator.endpoints)
     made = Message("create_flavor", flavor={"name": "tiny", "vcpus": 1, "memory_mb": 64})
     first, second = (made.arrives(fleet[each]) for each in receivers)

@@ -287,7 +287,7 @@ def _thin_capacity(pool: _Pool) -> tuple[float, float]:
 
 
 def _stored(pool: _Pool, volume: LogicalVolume) -> int | None:
-    """Return the bytes of a thin pool that a volume takes; None: all of its size. LVM tells it of active volumes."""
+    """Return the bytes of a thin pool that a volume takes; None: all of its size. LVM reports it for active volumes only."""
     return int(volume.size * volume.data_percent / 100) if pool.thin else None
 
 

@@ -132,7 +132,7 @@ def test_hosts(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
 def test_a_conductor_that_is_away(
     conductor: NewsConductor, follow: Callable[..., Any], caplog: Any, failure: Exception
 ) -> None:
-    """The stream says so, and goes on; also if the broker is known to be away."""
+    """The stream sends ``away`` and goes on, also if the broker is known to be away."""
     conductor.news = [failure, answer(EVENT)]
     assert ["away", "instance"] == [each["event"] for each in follow(2)]
     caplog.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of ``fleet-manage db archive`` has whole lines only, whatever happens to its disk."""
+"""The file of ``fleet-manage db archive`` has whole lines only, also after a crash and on a full disk."""
 
 from __future__ import annotations
 
