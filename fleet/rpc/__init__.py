@@ -7,7 +7,8 @@ Read in this order: ``versions`` and ``pins`` (which API versions a message may 
 ``endpoint`` (servers, and the methods that they call), ``dispatching`` (finds the method that a message names),
 ``deferred`` (work that waits until the caller has its answer), ``batch_answers`` (answers to several calls in one
 message), ``ledger_queue`` (the conductors' second queue), ``call_monitor`` (heartbeats for callers that wait),
-``backoff`` (pauses between tries), ``oslo_drivers`` (what oslo.messaging keeps private for its drivers).
+``backoff`` (pauses between tries), ``threads`` (what if the process can have no more of them), ``oslo_drivers`` (what
+oslo.messaging keeps private for its drivers).
 
 ``trust`` decides which messages are accepted. ``rabbit`` has what is special to RabbitMQ. ``local`` is the transport
 without a broker.

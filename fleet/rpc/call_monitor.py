@@ -14,6 +14,8 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from fleet.rpc import threads
+
 LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks for due heartbeats. Timeouts are whole seconds, and each gets two heartbeats.
@@ -55,7 +57,10 @@ class CallMonitor:
         call = _Call(incoming, period_s, self._clock())
         with self._lock:
             self._calls[id(call)] = call
-            self._begin()
+            if self._thread is None:
+                self._thread = threads.started(
+                    self._run, "call-monitor", "Callers get no heartbeats until the next call begins"
+                )
         try:
             yield
         finally:
@@ -63,18 +68,6 @@ class CallMonitor:
                 del self._calls[id(call)]
             with call.sending:
                 call.is_over = True
-
-    def _begin(self) -> None:
-        """Start the thread if there is none. Call it with the lock."""
-        if self._thread is not None:
-            return
-        thread = threading.Thread(target=self._run, name="call-monitor", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as failure:
-            LOG.warning("Callers get no heartbeats until the next call begins: %s", failure)
-        else:
-            self._thread = thread
 
     def send_due(self) -> None:
         """Send a heartbeat to each caller whose period is over."""

@@ -123,6 +123,8 @@ def _after(
     sort: Sequence[SortKey],
     filters: Mapping[str, object],
 ) -> Select:
+    # The keys of ``sort`` end with the oldest.
+    newest_first = newest_first and not sort
     where = [_condition(name, value) for name, value in filters.items() if value is not None]
     if filters.get("deleted") is None and filters.get("changed_since") is None:
         where.append(LIVE)
@@ -134,12 +136,12 @@ def _after(
             # A project must not find out which uuids there are.
             raise errors.NotFound(kind="Instance", name=marker)
         place = (last.created_at, last.launch_index, last.uuid)
-        after = sa.tuple_(*ORDER) < place if newest_first and not sort else sa.tuple_(*ORDER) > place
+        after = sa.tuple_(*ORDER) < place if newest_first else sa.tuple_(*ORDER) > place
         for key in reversed(sort):
             value = getattr(last, key.name)
             after = sa.or_(key.is_after(value), sa.and_(key.column.is_not_distinct_from(value), after))
         where.append(after)
-    order = (each.desc() if newest_first and not sort else each for each in ORDER)
+    order = (each.desc() if newest_first else each for each in ORDER)
     return query.where(*where).order_by(*(term for key in sort for term in key.terms()), *order)
 
 

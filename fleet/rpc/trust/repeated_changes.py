@@ -37,7 +37,7 @@ GOOD_FOR_S = 600.0
 MOST_CHARACTERS = 60_000
 #: Seconds between the looks of a copy whose first one is still handled, 6 s in all.
 PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
-#: Methods of the namespace with a token of their own.
+#: Methods of the namespace with a token of their own: clients send one with each call.
 WITH_TOKEN = frozenset({"create_volumes", "manage_volume"})
 #: Reads that :func:`replay_protection.changes_something` counts as changes: a replay must not get their answers.
 READS = frozenset(

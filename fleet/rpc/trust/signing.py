@@ -282,7 +282,8 @@ class Checker:
                 break
         else:
             raise errors.NotTrusted(reason=f"the signature of {method} with key {key.key_id} is wrong")
-        if (context.get("user") or "") != context.get(_SIGNED_USER, context.get("user") or ""):
+        user = context.get("user") or ""
+        if user != context.get(_SIGNED_USER, user):
             raise errors.NotTrusted(reason=f"{method} has another user than was signed with key {key.key_id}")
         age_s = self._clock() - at
         if abs(age_s) > self._options.lifetime:

@@ -14,6 +14,7 @@ from fleet.context import RequestContext
 from fleet.objects import changes
 from fleet.rpc import versions
 from fleet.rpc.clients.api import API, MANDATORY, Message
+from fleet.rpc.trust.repeated_changes import WITH_TOKEN
 
 #: The version that introduced a method, if it is not the first.
 NEWER = (
@@ -92,9 +93,9 @@ NEWER = (
     | {"list_decisions": "1.20"}
     | dict.fromkeys(("list_balances", "list_balance_rounds", "suggest_balance", "run_balance", "pause_balance"), "1.21")
 )
-#: Methods with a ``client_token``, and the version that introduced it. Their messages always have one: a driver publishes a
-#: message again if it loses the connection before the broker confirms, and two conductors may receive it.
-WITH_TOKEN, TOKENS_SINCE = ("create_volumes", "manage_volume"), "1.12"
+#: The version that introduced ``client_token``. Messages of the methods that have it (WITH_TOKEN) always get one: a driver
+#: publishes a message again if it loses the connection before the broker confirms, and two conductors may receive it.
+TOKENS_SINCE = "1.12"
 #: Arguments without which a call would mean something else, and the version that introduced them.
 NEEDED_ARGUMENTS = {
     "list_instances": {"marker": "1.10", "newest_first": "1.11", "sort": "1.25"},

@@ -12,11 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from oslo_log import log as logging
-
+from fleet.rpc import threads
 from fleet.rpc.rabbit.lean.publication import Publication
-
-LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks whether the driver closes.
 _LOOK_S = 1.0
@@ -39,15 +36,10 @@ class Again:
     def add(self, reply: Publication) -> None:
         self._waiting.put((time.monotonic() + reply.pause_s(), reply))
         with self._lock:
-            if self._thread is not None:
-                return
-            thread = threading.Thread(target=self._run, name="rpc-again", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as failure:
-                LOG.warning("Rejected replies wait until the next one is rejected: %s", failure)
-            else:
-                self._thread = thread
+            if self._thread is None:
+                self._thread = threads.started(
+                    self._run, "rpc-again", "Rejected replies wait until the next one is rejected"
+                )
 
     def _run(self) -> None:
         while not self._closing.is_set():

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable
 import amqp
 from oslo_log import log as logging
 
-from fleet.rpc import backoff, oslo_drivers
+from fleet.rpc import backoff, oslo_drivers, threads
 from fleet.rpc.rabbit import broker_refusals, message_body
 from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.consumption import Consumption
@@ -158,13 +158,12 @@ class Listener(oslo_drivers.PollStyleListener):
             self._attend_former()
         if self._nodes.should_return(link.broker) and self._opening.acquire(blocking=False):
             # Other threads read the connection meanwhile, or this one does.
-            returning = threading.Thread(target=self._return_home, name="rpc-returning", daemon=True)
-            try:
-                returning.start()
-            except RuntimeError as failure:
+            returning = threads.started(
+                self._return_home, "rpc-returning", "The connection for receiving stays where it is"
+            )
+            if returning is None:
                 self._nodes.lost(self._nodes.home)  # until the next look
                 self._opening.release()
-                LOG.warning("The connection for receiving stays where it is: %s", failure)
             else:
                 self._returning = returning
 
