@@ -182,10 +182,10 @@ def test_a_connection_opens_before_the_loss_of_the_former_is_told(
         calls = client_of(bus, topic)
         calls.call({}, "echo", value=1)
         out = bus._driver._out()
-        link = out._link
+        link = out.link
         tell = out._nodes.lost
         with monkeypatch.context() as slow:
-            slow.setattr(out._nodes, "lost", lambda lost: (link.wake(), eventually(lambda: out._link), tell(lost)))
+            slow.setattr(out._nodes, "lost", lambda lost: (link.wake(), eventually(lambda: out.link), tell(lost)))
             out._lost(link, ConnectionResetError("reset by peer"))
         assert not out._wanted.is_set()
         assert 2 == calls.call({}, "echo", value=2)
@@ -356,7 +356,7 @@ def test_a_broker_that_accepts_no_messages_for_a_while(node: private_servers.Rab
     with serving(node.url, LEAN, topic) as endpoint, opened(node.url, LEAN) as bus:
         client, out = client_of(bus, topic), bus._driver._out()
         client.call({}, "echo", value="before")
-        link = out._link
+        link = out.link
         assert link is not None
         node.ctl("set_vm_memory_high_watermark", "absolute", "1")
         try:
@@ -367,11 +367,11 @@ def test_a_broker_that_accepts_no_messages_for_a_while(node: private_servers.Rab
                 client.prepare(timeout=3).call({}, "echo", value="too late")
             casts.append(threading.Thread(target=client.cast, args=({}, "echo"), kwargs={"value": "later"}))
             casts[1].start()
-            assert link is out._link
+            assert link is out.link
         finally:
             node.ctl("set_vm_memory_high_watermark", "0.6")
         for each in casts:
             each.join(60)
-        assert ("after", link) == (client.call({}, "echo", value="after"), out._link)
+        assert ("after", link) == (client.call({}, "echo", value="after"), out.link)
         eventually(lambda: len(endpoint.heard) == 4)
         assert ["after", "before", "later", large] == sorted(endpoint.heard)

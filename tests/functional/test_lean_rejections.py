@@ -37,7 +37,7 @@ def test_a_channel_that_met_a_dead_leader(broker: private_servers.RabbitMQ, topi
             with opened(url, LEAN) as bus:
                 broker.ctl("eval", _NAME_A_DEAD_LEADER.format(queue=topic))
                 getattr(client_of(bus, topic), send)({}, "echo", value=send)
-                assert 2 >= len(bus._driver._out()._channels)
+                assert 2 >= len(bus._driver._out()._publisher._channels)
         assert ["call", "cast"] == sorted(endpoint.heard)
 
 

@@ -91,7 +91,7 @@ def test_replies_that_no_server_sends(broker: private_servers.RabbitMQ, topic: s
     with serving(broker.url, LEAN, topic), opened(broker.url, LEAN) as bus:
         calls = client_of(bus, topic)
         assert 0 == calls.call({}, "echo", value=0)
-        queue, before = bus._driver._out().reply_queue.name, metrics.MESSAGES_UNREADABLE._value.get()
+        queue, before = bus._driver._out().callers.queue.name, metrics.MESSAGES_UNREADABLE._value.get()
         with amqp.Connection(f"127.0.0.1:{broker.port}", userid="guest", password=broker.password) as raw:
             channel = raw.channel()
             for number, wrong in enumerate(NONSENSE, start=1):
@@ -147,7 +147,7 @@ def test_a_bug_while_reading_is_counted_and_survived(
                 raise AttributeError("'NoneType' object has no attribute 'recv'")
             run(self)
 
-        lost, run = out._link, link.Link._run_callbacks
+        lost, run = out.link, link.Link._run_callbacks
         monkeypatch.setattr(link.Link, "_run_callbacks", fail_once)
         assert 2 == answered(calls, 2)
         assert (True, True) == (failed.is_set(), out._thread is not None and out._thread.is_alive())
@@ -195,10 +195,10 @@ def test_a_node_that_confirms_nothing_is_left(
     ):
         calls, out = client_of(bus, topic), bus._driver._out()
         assert 1 == answered(calls, 1)
-        lost, (channel,) = out._link, out._channels
+        lost, (channel,) = out.link, out._publisher._channels
         channel.channel.events["basic_ack"].clear()
         calls.cast({}, "echo", value=2)
-        assert lost is not out._link
+        assert lost is not out.link
         eventually(lambda: 2 in endpoint.heard)
 
 

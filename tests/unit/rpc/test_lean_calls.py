@@ -25,15 +25,14 @@ class Outgoing:
     """``happens`` are what happens when a message is published, in turn."""
 
     def __init__(self, *happens: Callable[[Outgoing, Publication], object]) -> None:
-        self.callers = Callers()
+        self.callers = Callers(SETTINGS)
         self._happens = list(happens)
-        self.another_queue()
 
     def another_queue(self) -> None:
-        self.reply_queue = topology.Queue(f"reply_{id(object())}_{len(self._happens)}", _NO_EXCHANGE, "", True, False)
+        self.callers.queue = topology.reply_queue(SETTINGS)
 
     def publish(self, publication: Publication, _timeout_s: float | None) -> None:
-        publication.reply_queue = self.reply_queue.name
+        publication.reply_queue = self.callers.queue.name
         self._happens.pop(0)(self, publication)
 
     def receive(self, arrived: Any, _deadline: float | None) -> object:
@@ -42,9 +41,6 @@ class Outgoing:
     def reply(self, result: object) -> None:
         (msg_id,) = self.callers.waiting()
         self.callers._arrivals[msg_id].put(wire.Reply(msg_id, None, result, None, True))
-
-
-_NO_EXCHANGE = topology.Exchange("")
 
 
 def lost_with_its_queue(out: Outgoing, publication: Publication) -> None:
@@ -90,11 +86,11 @@ class Blocked:
         self.link = mock.MagicMock()
         self.link.connection.is_blocked = True
         self.out = outgoing.Outgoing(SETTINGS)
-        self.out._link, self.out._thread = self.link, threading.current_thread()
+        self.out._publisher, self.out._thread = mock.MagicMock(link=self.link), threading.current_thread()
         self.written: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         monkeypatch.setattr(self.out, "_write", self._write)
 
-    def _write(self, _link: object, publication: Publication, _with_queue: bool) -> bool:
+    def _write(self, _publisher: object, publication: Publication, _with_queue: bool) -> bool:
         self.written.put(publication.body)
         return True
 
@@ -127,7 +123,7 @@ def test_a_sender_does_not_wait_for_a_node_that_the_driver_has_left(monkeypatch:
     sender = threading.Thread(target=blocked.publish, args=(None,), daemon=True)
     sender.start()
     assert blocked.written.empty()
-    blocked.out._exchanged(new, mock.Mock(), topology.reply_queue(SETTINGS))
+    blocked.out._exchanged(mock.MagicMock(link=new), topology.reply_queue(SETTINGS))
     assert b"sent" == blocked.written.get(timeout=30)
     sender.join(30)
     blocked.out.close()

@@ -78,7 +78,7 @@ def test_a_message_is_sent_when_the_thread_starts(monkeypatch: pytest.MonkeyPatc
 def opened(out: outgoing.Outgoing, link: outgoing.Link) -> None:
     """What the driver's thread does when a broker accepts its connection."""
     with out._lock:
-        out._link = link
+        out._publisher = mock.MagicMock(link=link)
         out._ready.notify_all()
     out._closing.wait()
 
@@ -138,10 +138,10 @@ def test_a_connection_that_cannot_be_left_in_peace(monkeypatch: pytest.MonkeyPat
     """The messages under way on it end as lost, so their senders publish them again on the new connection."""
     out, ends = outgoing.Outgoing(SETTINGS), mock.Mock()
     NoThreads(monkeypatch, "rpc-retiring")
-    link, new, channel = mock.MagicMock(), mock.MagicMock(), mock.Mock()
-    channel.end.return_value = [types.SimpleNamespace(ended=ends)]
-    out._link, out._channels = link, [channel]
-    assert new is out._exchanged(new, mock.Mock(), topology.reply_queue(SETTINGS))
+    former, new = mock.MagicMock(), mock.MagicMock()
+    former.end.return_value = [types.SimpleNamespace(ended=ends)]
+    out._publisher = former
+    assert new.link is out._exchanged(new, topology.reply_queue(SETTINGS))
     assert [mock.call(publication.Outcome.LOST)] == ends.mock_calls
-    assert [mock.call()] == link.close.mock_calls
+    assert [mock.call()] == former.link.close.mock_calls
     out.close()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callers that wait for replies, and the replies that the broker delivers for them.
+"""Callers that wait for replies, the queue for these, and the replies that the broker delivers from it.
 
-Called by :mod:`fleet.rpc.rabbit.lean.outgoing`, which consumes the queue for replies, and by
+Called by :mod:`fleet.rpc.rabbit.lean.outgoing`, which keeps the queue consumed, and by
 :mod:`fleet.rpc.rabbit.lean.driver` for each call.
 """
 
@@ -14,10 +14,11 @@ import threading
 import amqp
 from oslo_log import log as logging
 
-from fleet.rpc.rabbit import message_body
-from fleet.rpc.rabbit.lean import wire
+from fleet.rpc.rabbit import broker_refusals, message_body
+from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.publication import Outcome
 from fleet.rpc.rabbit.lean.reading import Arrivals
+from fleet.rpc.rabbit.lean.settings import Settings
 from fleet.telemetry import metrics, rate_limited_log
 
 LOG = logging.getLogger(__name__)
@@ -28,9 +29,13 @@ _unreadable = rate_limited_log.RateLimit()
 
 
 class Callers:
-    """Thread-safe. A caller is known by the message id of its call."""
+    """Thread-safe. A caller is known by the message id of its call. The lock of the link guards ``consumed_on``."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.queue = topology.reply_queue(settings)
+        #: The connection on which the queue is consumed; None before the first call.
+        self.consumed_on: amqp.Connection | None = None
         self._lock = threading.Lock()
         self._arrivals: dict[str, Arrivals] = {}
         self._seen: collections.deque[str] = collections.deque(maxlen=_REMEMBERED)
@@ -56,6 +61,29 @@ class Callers:
         with self._lock:
             for msg_id in msg_ids & self._arrivals.keys():
                 self._arrivals[msg_id].put(Outcome.REPLY_LOST)
+
+    def consume(self, connection: amqp.Connection) -> None:
+        """Consume the queue on a connection. If the queue is dead, another one takes its place, and callers lose replies.
+
+        :raises amqp.AMQPError: the broker refuses
+        """
+        try:
+            topology.consume_replies(connection, self.queue, self.replied)
+        except amqp.NotFound as dead:  # the node on which the queue lives is dead, and the queue with it
+            LOG.warning("The queue for replies is gone, another one takes its place: %s", broker_refusals.reason(dead))
+            self.queue = topology.reply_queue(self._settings)
+            self.lose(self.waiting())
+            topology.consume_replies(connection, self.queue, self.replied)
+        self.consumed_on = connection
+
+    def exchanged(self, queue_there: topology.Queue, connection: amqp.Connection) -> tuple[str, set[str]]:
+        """Take another queue, which is consumed on another connection, for the calls from now on.
+
+        Return the name of the former queue, empty if nothing consumed it, and the calls whose replies come to it.
+        """
+        former = self.queue.name if self.consumed_on is not None else ""
+        self.queue, self.consumed_on = queue_there, connection
+        return former, self.waiting()
 
     def replied(self, message: amqp.Message) -> None:
         """Hand a message from the queue for replies to its caller."""

@@ -175,7 +175,7 @@ class LeanDriver(oslo_drivers.BaseDriver):
             else:
                 arrived.put(outcome)
 
-        queue_name = out.reply_queue.name
+        queue_name = out.callers.queue.name
         publication = Publication(where, key, body(queue_name), ended, mandatory, timeout)
         publication.remake, publication.reply_queue = body, queue_name
         try:
@@ -188,7 +188,7 @@ class LeanDriver(oslo_drivers.BaseDriver):
                     raise oslo_messaging.MessageDeliveryFailure(f"The broker did not accept a message to {key}")
                 if found is Outcome.REPLY_LOST:
                     # The message may have been published again meanwhile, and name the new queue.
-                    if accepted.is_set() and publication.reply_queue != out.reply_queue.name:
+                    if accepted.is_set() and publication.reply_queue != out.callers.queue.name:
                         raise oslo_messaging.MessagingTimeout(f"The reply to message ID {msg_id} is lost: {_DEAD_NODE}")
                 elif isinstance(found, Outcome):  # the message was lost before the broker confirmed
                     self._publish_call(out, publication, msg_id, deadline)

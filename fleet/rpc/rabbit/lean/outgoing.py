@@ -13,7 +13,8 @@ While the broker blocks the connection (``connection.blocked``: it has too littl
 Senders wait as they do without a connection; replies are sent when the broker accepts messages again. What was written
 before the broker said so may be published twice: the wire contract says why a second copy of a message is harmless.
 
-A thread of the driver opens the connection. The threads that wait for messages read it (:mod:`.reading`).
+A thread of the driver opens the connection, and a :class:`.publisher.Publisher` writes to it. The threads that wait for
+messages read it (:mod:`.reading`).
 
 The lock of the link guards the connection; ``_lock`` guards which connection is used. The lock of the link is taken first.
 """
@@ -31,13 +32,13 @@ from oslo_log import log as logging
 
 from fleet.rpc import backoff
 from fleet.rpc.rabbit import broker_refusals
-from fleet.rpc.rabbit.lean import frames, topology, wire
+from fleet.rpc.rabbit.lean import topology, wire
 from fleet.rpc.rabbit.lean.again import Again
 from fleet.rpc.rabbit.lean.callers import Callers
-from fleet.rpc.rabbit.lean.confirms import Confirms
 from fleet.rpc.rabbit.lean.link import LOST, Away, Link, broken, opened, opened_to
 from fleet.rpc.rabbit.lean.nodes import Nodes
 from fleet.rpc.rabbit.lean.publication import Outcome, Publication
+from fleet.rpc.rabbit.lean.publisher import Publisher
 from fleet.rpc.rabbit.lean.reading import Arrivals, Reading
 from fleet.rpc.rabbit.lean.retiring import Retiring
 from fleet.rpc.rabbit.lean.settings import Settings
@@ -76,30 +77,30 @@ class Outgoing:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._nodes = Nodes(settings.brokers, settings.return_interval_s)
-        self.reply_queue = topology.reply_queue(settings)
+        self.callers = Callers(settings)
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
-        self._link: Link | None = None
-        #: The channels of the connection; the last one is written to, the others wait for confirmations.
-        self._channels: list[Confirms] = []
+        #: It writes to the connection; None while there is none.
+        self._publisher: Publisher | None = None
         #: Why there is no connection; empty while one is open, and before the first attempt.
         self._problem = ""
         #: Why the newest attempt to open a connection failed; empty while none has.
         self.refusal = ""
-        #: The connection on which the reply queue is consumed; None before the first call. The link's lock guards it.
-        self._replies_on: Link | None = None
         self._retiring: list[Retiring] = []
-        self._declared: set[str] = set()
-        self._queues: set[tuple[str, str]] = set()
-        self.callers = Callers()
         #: Replies that are sent when there is a connection again, and those that the broker has rejected.
         self._again: collections.deque[Publication] = collections.deque(maxlen=_MOST_REPLIES)
         self._rejected = Again(self._try, self._closing)
-        #: Set when the driver's thread has something else to do than to wait. ``_lock`` guards it, as it does ``_link``.
+        #: Set when the driver's thread has something else to do than to wait. ``_lock`` guards it and ``_publisher``.
         self._wanted = threading.Event()
-        self._reading = Reading(lambda: self._link, self._lost)
+        self._reading = Reading(lambda: self.link, self._lost)
+
+    @property
+    def link(self) -> Link | None:
+        """The connection; None while there is none."""
+        publisher = self._publisher
+        return publisher.link if publisher is not None else None
 
     # -- for callers ------------------------------------------------------------------------------------------------
 
@@ -114,10 +115,11 @@ class Outgoing:
         if publication.pauses is not None:
             self._closing.wait(publication.pause_s() if timeout_s is None else min(publication.pause_s(), timeout_s))
         while True:
-            link = self._connected(deadline)
+            publisher = self._connected(deadline)
+            link = publisher.link
             try:
                 with link.lock:
-                    if self._write(link, publication, with_queue):
+                    if publisher is self._publisher and self._write(publisher, publication, with_queue):
                         return
             except amqp.exceptions.IrrecoverableChannelError:  # of a declaration, which has a channel of its own
                 publication.refuse()
@@ -166,7 +168,7 @@ class Outgoing:
         """Close the connection; publications and calls under way end as lost."""
         self._closing.set()
         with self._lock:
-            link, thread = self._link, self._thread
+            link, thread = self.link, self._thread
             self._wanted.set()
             self._ready.notify_all()
         if link is not None:
@@ -179,20 +181,20 @@ class Outgoing:
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
-    def _connected(self, deadline: float | None) -> Link:
+    def _connected(self, deadline: float | None) -> Publisher:
         """:raises NotSent:"""
         with self._lock:
             if self._thread is None and not self._closing.is_set() and self._begin():
                 # The first message waits for the first attempt to connect.
-                self._ready.wait_for(lambda: self._link is not None or self._problem, 30)
-            while self._link is None or self._link.connection.is_blocked:
+                self._ready.wait_for(lambda: self._publisher is not None or self._problem, 30)
+            while self._publisher is None or self._publisher.link.connection.is_blocked:
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._closing.is_set() or (left is not None and left <= 0):
-                    raise NotSent(self._problem or ("no connection yet" if self._link is None else _BLOCKED))
+                    raise NotSent(self._problem or ("no connection yet" if self._publisher is None else _BLOCKED))
                 if not self._begin():
                     left = _BEGIN_AGAIN_S if left is None else min(left, _BEGIN_AGAIN_S)
                 self._ready.wait(left)
-            return self._link
+            return self._publisher
 
     def _begin(self) -> bool:
         """Start the driver's thread if there is none. Return False if the process can have no more threads now.
@@ -238,7 +240,7 @@ class Outgoing:
         pauses.reset()
         for _reply in range(len(self._again)):
             self._try(self._again.popleft())
-        while link is self._link and not self._wanted.is_set():
+        while link is self.link and not self._wanted.is_set():
             self._reading.attend(link, self._wanted, functools.partial(self._is_to_be_left, link))
             if self._is_stalled(link):
                 self._lost(link, amqp.ConnectionError("the broker has confirmed nothing for the limit of heartbeats"))
@@ -254,7 +256,8 @@ class Outgoing:
         limit_s = self._settings.heartbeat_s
         if not limit_s or len(self._settings.brokers) < 2 or link.connection.is_blocked:
             return False
-        return link is self._link and any(each.waits_s() > limit_s for each in self._channels)
+        publisher = self._publisher
+        return publisher is not None and link is publisher.link and publisher.waits_s() > limit_s
 
     def _at_home(self) -> Link | None:
         """Open a connection to the home node; None if it does not serve yet."""
@@ -268,7 +271,7 @@ class Outgoing:
         try:
             reply_queue = topology.reply_queue(self._settings)
             with link.lock, link.asking():
-                channel = Confirms(link.connection)
+                publisher = Publisher(link, self._settings)
                 topology.consume_replies(link.connection, reply_queue, self.callers.replied)
             if not self._is_known(reply_queue):
                 raise amqp.ConnectionError("the other nodes do not know its queues: restart it")
@@ -276,40 +279,35 @@ class Outgoing:
             LOG.debug("%s does not serve yet: %s", home.address, refused)
             link.close()
             return None
-        return self._exchanged(link, channel, reply_queue)
+        return self._exchanged(publisher, reply_queue)
 
     def _is_known(self, queue_there: topology.Queue) -> bool:
-        with self._lock:
-            link = self._link
+        link = self.link
         if link is None:
             return False
         with link.lock, link.asking():
             return topology.is_known(queue_there, link.connection)
 
-    def _exchanged(self, new: Link, channel: Confirms, reply_queue: topology.Queue) -> Link | None:
+    def _exchanged(self, new: Publisher, reply_queue: topology.Queue) -> Link | None:
         """Write all to another connection from now on; what is under way ends on the former one."""
-        link = self._link
-        if link is None:
-            new.close()
+        former = self._publisher
+        if former is None:
+            new.link.close()
             return None
-        with link.lock, self._lock:
-            is_current = link is self._link
+        with former.link.lock, self._lock:
+            is_current = former is self._publisher
             if is_current:
-                former_queue, waiting = self.reply_queue, self.callers.waiting()
-                channels, self._channels = self._channels, [channel]
-                self._link, self.reply_queue = new, reply_queue
-                had_replies, self._replies_on = self._replies_on is not None, new
-                self._declared.clear()
-                self._queues.clear()
+                self._publisher = new
+                former_queue, waiting = self.callers.exchanged(reply_queue, new.link.connection)
                 self._ready.notify_all()  # senders may wait because the former one is blocked
         if not is_current:
-            new.close()
+            new.link.close()
             return None
-        LOG.info("The connection for sending returns from %s to %s", link.broker.address, new.broker.address)
+        left, home = former.link.broker.address, new.link.broker.address
+        LOG.info("The connection for sending returns from %s to %s", left, home)
         retiring = Retiring(
-            link,
-            channels,
-            former_queue.name if had_replies else "",
+            former,
+            former_queue,
             lambda: not waiting.isdisjoint(self.callers.waiting()),
             lambda: self.callers.lose(waiting),
         )
@@ -321,7 +319,7 @@ class Outgoing:
             retiring.end()
         else:
             self._retiring.append(retiring)
-        return new
+        return new.link
 
     def _is_free(self) -> None:
         """The broker accepts messages again. This thread reads the connection, so another one sends the replies."""
@@ -331,8 +329,7 @@ class Outgoing:
             self._rejected.add(self._again.popleft())
 
     def _lose_any(self, why: BaseException | None) -> None:
-        with self._lock:
-            link = self._link
+        link = self.link
         if link is not None:
             self._lost(link, why)
 
@@ -341,14 +338,12 @@ class Outgoing:
         link.connection.on_free = self._is_free
         try:
             with link.lock, link.asking():
-                channel = Confirms(link.connection)
-                if self._replies_on is not None:  # replies to earlier calls may be in the queue
-                    self._consume_replies(link)
+                publisher = Publisher(link, self._settings)
+                if self.callers.consumed_on is not None:  # replies to earlier calls may be in the queue
+                    self.callers.consume(link.connection)
                 with self._lock:
-                    self._link, self._channels = link, [channel]
+                    self._publisher = publisher
                     self._problem = self.refusal = ""
-                    self._declared.clear()
-                    self._queues.clear()
                     if not self._closing.is_set():  # close() waits for the driver's thread to end
                         self._wanted.clear()
                     self._ready.notify_all()
@@ -357,30 +352,19 @@ class Outgoing:
             raise
         return link
 
-    def _consume_replies(self, link: Link) -> None:
-        try:
-            topology.consume_replies(link.connection, self.reply_queue, self.callers.replied)
-        except amqp.NotFound as dead:  # the node on which the queue lives is dead, and the queue with it
-            LOG.warning("The queue for replies is gone, another one takes its place: %s", broker_refusals.reason(dead))
-            with self._lock:
-                self.reply_queue = topology.reply_queue(self._settings)
-            self.callers.lose(self.callers.waiting())
-            topology.consume_replies(link.connection, self.reply_queue, self.callers.replied)
-        self._replies_on = link
-
     def _lost(self, link: Link, why: BaseException | None) -> None:
         """Forget a connection; publications that were not confirmed on it end as lost."""
         with self._lock:
-            if link is not self._link:
+            publisher = self._publisher
+            if publisher is None or link is not publisher.link:
                 return
-            self._link = None
+            self._publisher = None
             self._wanted.set()
-            pending = [each for channel in self._channels for each in channel.end()]
             self._problem = "the driver is closed" if why is None else broker_refusals.reason(why)
         self._nodes.lost(link.broker)
         if why is not None:
             LOG.info("The connection for sending is lost: %s", self._problem)
-        for each in pending:
+        for each in publisher.end():
             if isinstance(why, amqp.exceptions.IrrecoverableChannelError):
                 each.refuse()
             else:
@@ -388,60 +372,18 @@ class Outgoing:
         link.wake()
         link.close()
 
-    def _write(self, link: Link, publication: Publication, with_queue: bool) -> bool:
-        """Call it with the link's lock. Return False if the connection is another by now."""
-        with self._lock:
-            if link is not self._link:
-                return False
-            channel = self._channels[-1]
-        if channel.is_worn:
-            channel = self._another_channel(link)
-        exchange = publication.exchange
-        place = exchange.name, publication.key
-        if (with_queue and place not in self._queues) or exchange.name not in self._declared:
-            with link.asking():
-                if with_queue:
-                    queue_of_it = topology.topic_queue(self._settings, exchange.name, publication.key)
-                    topology.declare_queue(link.connection, queue_of_it)
-                    self._queues.add(place)
-                else:
-                    topology.declare_exchange(link.connection, exchange)
-            self._declared.add(exchange.name)
-            link.wake()  # the caller that waits for the connection may have its reply now
-        if publication.remake is not None:
-            if link is not self._replies_on:
-                with link.asking():
-                    self._consume_replies(link)
-                link.wake()
-            if publication.reply_queue != self.reply_queue.name:
-                publication.reply_queue = self.reply_queue.name
-                publication.body = publication.remake(publication.reply_queue)
-        expiration_s = publication.expiration_s
-        made = frames.publication(
-            channel.channel,
-            exchange.name,
-            publication.key,
-            publication.body,
-            mandatory=publication.mandatory,
-            persistent=self._settings.persistent,
-            message_id=publication.message_id,
-            expiration_ms=None if expiration_s is None else int(expiration_s * 1000),
-            frame_max=link.frame_max,
-        )
-        if not channel.add(publication):
-            return False
-        link.write(made)
-        return True
+    def _write(self, publisher: Publisher, publication: Publication, with_queue: bool) -> bool:
+        """Write a message, which names the queue for its replies. Call it with the link's lock.
 
-    def _another_channel(self, link: Link) -> Confirms:
-        """Open another channel, and close those that have nothing left to confirm. Call it with the link's lock."""
-        with link.asking():
-            kept = [each for each in self._channels if not each.closed()]
-            channel = Confirms(link.connection)
-        with self._lock:
-            if link is self._link:
-                self._channels = [*kept, channel]
-            else:
-                channel.end()
-        link.wake()  # the caller that waits for the connection may have its reply now
-        return channel
+        Return False if the connection is lost.
+        """
+        link = publisher.link
+        if publication.remake is not None:
+            if link.connection is not self.callers.consumed_on:
+                with link.asking():
+                    self.callers.consume(link.connection)
+                link.wake()  # the caller that waits for the connection may have its reply now
+            if publication.reply_queue != self.callers.queue.name:
+                publication.reply_queue = self.callers.queue.name
+                publication.body = publication.remake(publication.reply_queue)
+        return publisher.write(publication, with_queue)

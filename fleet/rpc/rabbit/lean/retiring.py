@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from fleet.rpc.rabbit.lean.confirms import Confirms
-from fleet.rpc.rabbit.lean.link import LOST, Link
+from fleet.rpc.rabbit.lean.link import LOST
 from fleet.rpc.rabbit.lean.publication import Outcome
+from fleet.rpc.rabbit.lean.publisher import Publisher
 
 LOG = logging.getLogger(__name__)
 #: Seconds of one wait for the broker, and seconds until the connection is closed, whatever is still to come.
@@ -27,7 +27,7 @@ class Retiring(threading.Thread):
 
     Publications that are not confirmed in time end as lost, so that their senders publish them again.
 
-    :param channels: with publications that the broker has not confirmed
+    :param publisher: of the connection
     :param reply_queue: the queue for replies to the calls before; it is deleted in the end. Empty if there is none
     :param waiting: returns the callers that wait for a reply in it
     :param replies_lost: is called if the connection is lost meanwhile, with the replies that were to come
@@ -35,15 +35,14 @@ class Retiring(threading.Thread):
 
     def __init__(
         self,
-        link: Link,
-        channels: Collection[Confirms],
+        publisher: Publisher,
         reply_queue: str,
         waiting: Callable[[], bool],
         replies_lost: Callable[[], object],
     ) -> None:
         super().__init__(name="rpc-retiring", daemon=True)
-        self._link = link
-        self._channels = channels
+        self._publisher = publisher
+        self._link = publisher.link
         self._reply_queue = reply_queue
         self._waiting = waiting
         self._replies_lost = replies_lost
@@ -74,10 +73,9 @@ class Retiring(threading.Thread):
         """Close the connection. What has not ended on it is lost."""
         if self._waiting():
             self._replies_lost()
-        for channel in self._channels:
-            for each in channel.end():
-                each.ended(Outcome.LOST)
+        for each in self._publisher.end():
+            each.ended(Outcome.LOST)
         self._link.close()
 
     def _is_needed(self) -> bool:
-        return self._waiting() or not all(each.is_idle for each in self._channels)
+        return self._waiting() or not self._publisher.is_idle
