@@ -53,12 +53,19 @@ async function show() {
   const known = navigation.known(name);
   navigation.mark(known);
   document.title = `fleet: ${known}`;
-  const { open } = await navigation.VIEWS[known].load();
+  const opened = await navigation.VIEWS[known].load().catch(() => null);
   if (mine !== turn) return;
+  if (!opened) return showLater(mine, known);
   shown?.close?.();
   view.replaceChildren();
-  shown = open(view, rest, query);
+  shown = opened.open(view, rest, query);
   refresh();
+}
+
+// The files of a view come when it is first opened. The view before stays until they are there.
+function showLater(mine, known) {
+  status.bad(new Error(`The view ${navigation.VIEWS[known].title} does not load; trying again. After an upgrade of fleet, reload the page.`));
+  setTimeout(() => { if (mine === turn) show(); }, EVERY_MS);
 }
 
 // Ask who looks before anything is shown: what they may not see is not there.

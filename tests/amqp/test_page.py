@@ -213,6 +213,20 @@ def test_an_api_that_is_gone(page: Page) -> None:
     page.forgive("ERR_FAILED")
 
 
+def test_a_view_whose_files_do_not_come(page: Page) -> None:
+    """A view is loaded when it is first opened. The one before stays, and the page tries again."""
+    page.open("#instances")
+    page.expect("#status", "instance")
+    page.tab.route("**/hosts/hosts.js", lambda route: route.abort())
+    page.tab.click("#nav a[href='#hosts']")
+    page.expect("#status", "The view Hosts does not load; trying again.")
+    page.expect("main h1", "Instances")
+    page.tab.unroute_all()
+    page.count("#hosts tbody tr", 6)
+    page.expect("#status", "6 hosts")
+    page.forgive("ERR_FAILED")
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_dead_backend_is_told_within_five_seconds(page: Page, view: str) -> None:
     """Nothing answers, and nothing refuses: as with a conductor that is gone. The clock is the test's."""
