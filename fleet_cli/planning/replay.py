@@ -108,12 +108,21 @@ class Replay(command.ShowOne):
         with progress.shown(len(requests), "requests", self.app.options.verbose_level, _LINES) as shown:
             try:
                 run.replay(requests, lambda done: shown.show(done, ""))
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, connection.CommandFailed) as end:
                 shown.close()
                 if delete:
-                    listing.remark("Interrupted: deleting what was placed")
-                    run.delete_all()
+                    how = "Interrupted" if isinstance(end, KeyboardInterrupt) else "Failed"
+                    listing.remark(f"{how}: deleting what was placed")
+                    _delete_all(run)
                 raise
+
+
+def _delete_all(run: Course) -> None:
+    """Delete all that the replay has made. Why that fails is told, and is not the reason why the replay has ended."""
+    try:
+        run.delete_all()
+    except connection.CommandFailed as failure:
+        listing.remark(f"Not all is deleted: {failure}")
 
 
 def _shown(summary: JSONObject) -> tuple:

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 from typing import Generic, Protocol, TypeVar
 
@@ -36,7 +36,8 @@ class Replay(abc.ABC, Generic[RequestT]):
         self.duration_s = 0.0
         self._concurrency = concurrency
         self._placed: set[str] = set()
-        self._refused: set[str] = set()
+        #: Records of what was accepted and found no place, or none yet.
+        self._others: set[str] = set()
         self._deaths: list[tuple[float, str]] = []
         self._gone = 0
 
@@ -51,29 +52,41 @@ class Replay(abc.ABC, Generic[RequestT]):
     def replay(self, requests: Sequence[RequestT], on_done: Callable[[int], object]) -> None:
         """Send all requests. Those of one time are sent in parallel, after the deletions due by then.
 
+        After a failure, those that are on their way end, and no others are sent.
+
         :param on_done: called with the number of requests that have ended
         """
         self.requests = requests
         started, count = time.monotonic(), 0
         with futures.ThreadPoolExecutor(self._concurrency) as senders:
-            for at_s, together in _moments(requests):
-                self._delete_due(at_s)
-                sent = [senders.submit(self.send, number, request) for number, request in together]
-                for done in futures.as_completed(sent):
-                    done.result()
-                    count += 1
-                    on_done(count)
+            try:
+                for at_s, together in _moments(requests):
+                    self._delete_due(at_s)
+                    sent = [senders.submit(self.send, number, request) for number, request in together]
+                    for done in futures.as_completed(sent):
+                        done.result()
+                        count += 1
+                        on_done(count)
+            except BaseException:
+                senders.shutdown(wait=False, cancel_futures=True)
+                raise
         self.duration_s = time.monotonic() - started
+
+    def accept(self, uuids: Iterable[str]) -> None:
+        """Note what will be placed, or refused."""
+        with self.lock:
+            self._others.update(uuids)
 
     def place(self, uuid: str, request: RequestT, life_s: float | None) -> None:
         """Record what was placed. Called with the lock held."""
+        self._others.discard(uuid)
         self._placed.add(uuid)
         if life_s is not None:
             heapq.heappush(self._deaths, (request.at_s + life_s, uuid))
 
-    def refuse(self, uuid: str) -> None:
-        """Note what found no place. Its record is there all the same. Called with the lock held."""
-        self._refused.add(uuid)
+    def forget(self, uuid: str) -> None:
+        """Note that others have deleted it before it was placed. Called with the lock held."""
+        self._others.discard(uuid)
 
     @property
     def gone(self) -> int:
@@ -81,10 +94,10 @@ class Replay(abc.ABC, Generic[RequestT]):
         return self._gone
 
     def delete_all(self) -> None:
-        """Delete what is there still, and the records of what found no place, which do not count as deleted."""
+        """Delete what is there still, and all else that was accepted, which does not count as deleted."""
         self._delete(set(self._placed))
-        if self._refused:
-            self.delete(self._refused)
+        if self._others:
+            self.delete(self._others)
 
     def _delete_due(self, now_s: float) -> None:
         due = set()

@@ -61,6 +61,7 @@ class Run(Replay[traces.TraceRequest]):
         with self._conductor.plain_failures():
             accepted = self._conductor.create(self._build_request(request))["instances"]
             lifetimes = dict(zip((each["uuid"] for each in accepted), request.lifetimes_s, strict=True))
+            self.accept(lifetimes)
 
             def on_end(instance: Record) -> None:
                 self._record(number, request, instance, lifetimes[instance["uuid"]])
@@ -84,8 +85,8 @@ class Run(Replay[traces.TraceRequest]):
                 self._refusals[refusal] += 1
             if instance["vm_state"] == states.ACTIVE:
                 self.place(instance["uuid"], request, lifetime_s)
-            elif instance["vm_state"] == states.ERROR:
-                self.refuse(instance["uuid"])
+            elif instance["vm_state"] == states.DELETED:
+                self.forget(instance["uuid"])
 
     def _shape(self, request: traces.TraceRequest) -> Shape:
         size = self._flavors[request.flavor]

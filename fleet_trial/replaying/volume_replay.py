@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 from collections.abc import Callable, Sequence
 
-from fleet import volume_states
+from fleet import errors, volume_states
 from fleet.client import faults, following
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
@@ -43,6 +44,7 @@ class VolumeRun(Replay[VolumeTraceRequest]):
         wanted = {"name": "replay", "size": request.size_gb, "volume_type": request.volume_type}
         with self._conductor.plain_failures():
             (accepted,) = self._conductor.create_volumes(wanted)["volumes"]
+            self.accept([accepted["uuid"]])
             (volume,) = following.volumes(self._conductor, [accepted["uuid"]], self._timeout_s, _is_made)
         placed = volume["status"] == volume_states.AVAILABLE
         with self.lock:
@@ -58,12 +60,14 @@ class VolumeRun(Replay[VolumeTraceRequest]):
             elif volume["status"] == volume_states.ERROR:
                 self._reasons[faults.reason(volume["failure"])] += 1
                 self._sizes[request.size] += 1
-                self.refuse(volume["uuid"])
+            elif volume["status"] == volume_states.DELETED:
+                self.forget(volume["uuid"])
 
     def delete(self, uuids: set[str]) -> int:
         with self._conductor.plain_failures():
             for uuid in uuids:
-                self._conductor.operator.delete_volume(name=uuid)
+                with contextlib.suppress(errors.NotFound):  # others have deleted it
+                    self._conductor.operator.delete_volume(name=uuid)
             found = following.volumes(self._conductor, uuids, self._timeout_s, _is_gone)
         return sum(map(_is_gone, found))
 

@@ -6,9 +6,13 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import threading
+from concurrent import futures
+from typing import Any
 
 import pytest
 
+from fleet import errors, states
 from fleet_trial.replaying import traces
 from tests.unit.cli import fakes
 
@@ -131,3 +135,50 @@ def test_a_trace_or_the_sample(run, argv: list[str]) -> None:
     """One of them."""
     status, _, complaint = run(fakes.Conductor(), "replay", *argv)
     assert (1, "name a trace, or use --sample\n") == (status, complaint)
+
+
+class Refusing(fakes.Conductor):
+    """It refuses the second request. Later ones wait until the replay sends no more."""
+
+    def __init__(self, is_over: threading.Event) -> None:
+        super().__init__()
+        self.asked = 0
+        self._is_over = is_over
+
+    def create(self, request: dict[str, Any], client_token: str | None = None) -> dict[str, Any]:
+        self.asked += 1
+        if self.asked == 2:
+            over = {"resource": "instances", "quota": 1, "used": 1, "asked": 1}
+            raise errors.QuotaExceeded(exceeded=[over], project_id="web")
+        if self.asked > 2:
+            assert self._is_over.wait(30)
+        return super().create(request, client_token)
+
+
+def test_a_replay_that_fails(run, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    """No more requests are sent, what was accepted is deleted, and the reason is told."""
+    is_over, shutdown = threading.Event(), futures.ThreadPoolExecutor.shutdown
+
+    def told(executor: futures.ThreadPoolExecutor, wait: bool = True, cancel_futures: bool = False) -> None:
+        shutdown(executor, wait=False, cancel_futures=cancel_futures)
+        is_over.set()
+        if wait:
+            shutdown(executor)
+
+    monkeypatch.setattr(futures.ThreadPoolExecutor, "shutdown", told)
+    conductor = Refusing(is_over)
+    path = written(tmp_path, trace="".join(f"{300 * number} a,|,\n" for number in range(50)))
+    status, _, complaint = run(conductor, "-q", "replay", str(path), "--delete", "--concurrency", "1")
+    assert (1, {}) == (status, conductor.instances)
+    assert conductor.asked <= 3
+    first, second = complaint.splitlines()
+    assert "Failed: deleting what was placed" == first
+    assert second.startswith("Quota exceeded in project web")
+
+
+def test_a_build_that_does_not_end_in_time_is_deleted(run, tmp_path: pathlib.Path) -> None:
+    conductor = fakes.Conductor(lambda request: states.BUILDING)
+    path = written(tmp_path, trace="0 a,|,\n")
+    status, printed, _ = run(conductor, "-q", "replay", str(path), "--delete", "--timeout", "1", "-f", "json")
+    found = json.loads(printed)
+    assert (0, 1, 0, {}) == (status, found["unfinished"], found["deleted"], conductor.instances)
