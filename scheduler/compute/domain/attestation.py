@@ -106,8 +106,9 @@ class TrustLevels:
                 return
             levels = dict.fromkeys([*self._levels, *names], (UNKNOWN, _NEVER))
             for answer in self._client.poll(levels):
-                if answer.get("host_name") in levels:
-                    levels[answer["host_name"]] = self._level(answer)
+                name = answer.get("host_name")
+                if isinstance(name, str) and name in levels:
+                    levels[name] = self._level(answer)
             self._levels = levels
 
     def level(self, host: str) -> str:
@@ -118,10 +119,12 @@ class TrustLevels:
         return [host for host, (known, _time) in self._levels.items() if known == level]
 
     def _level(self, answer: Mapping[str, object]) -> tuple[str, datetime.datetime]:
+        """An answer counts from its own time, but never from one that is still to come."""
+        now = self._clock()
         try:
-            return str(answer.get("trust_lvl", UNKNOWN)), _parse_time(str(answer.get("vtime")))
+            return str(answer.get("trust_lvl", UNKNOWN)), min(_parse_time(str(answer.get("vtime"))), now)
         except ValueError:
-            return UNKNOWN, self._clock()
+            return UNKNOWN, now
 
 
 def _parse_time(text: str) -> datetime.datetime:

@@ -188,6 +188,25 @@ def test_times(service, ca_file, name, vtime, expected):
     assert 1 == len(service.asked), "the answer counts from its own time"
 
 
+def test_an_answer_from_the_future(service, ca_file):
+    """It is kept no longer than one that was made now: the clock of the service may be wrong."""
+    service.levels.update(bad="untrusted", strange="untrusted")
+    service.times = dict.fromkeys(NAMES, "2126-01-01T00:00:00")
+    each = trusted_filter(service, ca_file)
+    assert ["good"] == let_through(each)
+    service.levels["good"] = "untrusted"
+    service.clock.advance(61)
+    assert [] == let_through(each)
+
+
+def test_a_name_that_is_none(service, ca_file):
+    """It is nobody's, and the other answers count."""
+    known = {"host_name": "bad", "trust_lvl": "trusted", "vtime": service.clock().isoformat()}
+    found = [{"host_name": ["good"]}, known]
+    service.answer = (200, json.dumps({"hosts": found}))
+    assert ["bad"] == let_through(trusted_filter(service, ca_file))
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
