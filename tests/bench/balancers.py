@@ -317,6 +317,8 @@ def run() -> None:
         "fleet": lambda: fleet(BalanceSettings()),
         "fleet, threshold 15": lambda: fleet(BalanceSettings(threshold=15)),
         "fleet, threshold 20": lambda: fleet(BalanceSettings(threshold=20)),
+        "fleet, least_load 70": lambda: fleet(BalanceSettings(least_load=70)),
+        "fleet, threshold 15, least_load 70": lambda: fleet(BalanceSettings(threshold=15, least_load=70)),
         "CloudStack DRS (re-implemented)": lambda: cloudstack,
         "Proxmox CRS (re-implemented)": proxmox,
         "Incus (re-implemented)": incus,
