@@ -7,15 +7,19 @@ The fence and the maintenance of hosts call it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
 #: Characters of the command's output that are kept.
 _KEPT = 500
+#: Bytes of output on the disk after which those so far are removed, and seconds between two looks.
+_MOST_BYTES, _LOOK_S = 2**20, 0.5
 
 
 class Ended(NamedTuple):
@@ -29,6 +33,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
     """Run the command to its end, or kill it and what it has started after ``timeout_s``. :param what: for messages"""
     # A file: a pipe would be held open by what the command has left in the background.
     with tempfile.TemporaryFile() as output:
+        _append_only(output)
         try:
             process = subprocess.Popen(
                 command,
@@ -41,7 +46,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
         except (OSError, ValueError) as failure:
             return Ended(False, f"{what} cannot be run: {failure}")
         try:
-            status = process.wait(timeout_s)
+            status = _wait(process, output, timeout_s)
         except subprocess.TimeoutExpired:
             _kill(process)
             ended = Ended(False, f"{what} did not end within {timeout_s:g} s, and was killed")
@@ -49,6 +54,33 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
             ended = _of_status(status, what)
         said = _read(output)
     return ended._replace(message=f"{ended.message}; it wrote: {said}") if said else ended
+
+
+def _append_only(output: IO[bytes]) -> None:
+    """Let all processes that have the file write at its end, wherever that is: so it can be emptied beside them."""
+    flags = fcntl.fcntl(output, fcntl.F_GETFL)
+    fcntl.fcntl(output, fcntl.F_SETFL, flags | os.O_APPEND)
+
+
+def _wait(process: subprocess.Popen[bytes], output: IO[bytes], timeout_s: float) -> int:
+    """Wait for the end of the command. Meanwhile its output does not fill the disk.
+
+    :raises subprocess.TimeoutExpired:
+    """
+    until = time.monotonic() + timeout_s
+    while True:
+        left_s = until - time.monotonic()
+        try:
+            return process.wait(min(max(left_s, 0), _LOOK_S))
+        except subprocess.TimeoutExpired:
+            if left_s <= _LOOK_S:
+                raise
+        _bound(output)
+
+
+def _bound(output: IO[bytes]) -> None:
+    if os.fstat(output.fileno()).st_size > _MOST_BYTES:
+        os.ftruncate(output.fileno(), 0)
 
 
 def _of_status(status: int, what: str) -> Ended:

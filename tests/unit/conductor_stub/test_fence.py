@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import sys
 
@@ -93,3 +94,13 @@ def test_recoveries_need_a_fence() -> None:
     read = RecoverySettings.from_conf(_conf(enabled=True, fence_command="/sbin/off --by 'power switch'"))
     assert ["/sbin/off", "--by", "power switch"] == read.fence_command
     assert RecoverySettings.from_conf(_conf(enabled=True, fence="none")).enabled
+
+
+def test_what_a_fence_writes_does_not_fill_the_disk() -> None:
+    """It goes on when what it has written is removed, and its last words are kept."""
+    script = (
+        "import os, sys, time; sys.stdout.write('x' * 2**21); sys.stdout.flush()\n"
+        "while os.fstat(1).st_size: time.sleep(0.05)\n"
+        "print('power is off')"
+    )
+    assert (True, "the fence succeeded; it wrote: power is off") == dataclasses.astuple(fence.run(order(script)))
