@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fleet import move_states, states, volume_states
+from fleet.client import pages
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
@@ -112,31 +113,63 @@ def drain(
     sleep: Callable[[float], None] = time.sleep,
     moving: bool = False,
 ) -> list[Record]:
-    """Wait until no build or deletion is on its way on a host that was just disabled; return those left after
-    ``timeout_s``.
+    """Wait until no build, deletion or move is on its way on a host that was just disabled, or to it; return those left
+    after ``timeout_s``.
 
-    A build that was being placed may still arrive: its host is unknown until the claim.
+    A build or a move that was being placed may still arrive: its host is unknown until the claim.
 
     :param on_change: called with what is on its way on the host, and how many builds may arrive
-    :param moving: the caller waits for moves itself: wait for builds and deletions only
+    :param moving: the caller waits for moves away itself: wait for builds, deletions, and what comes
     """
     tasks = (*states.BUILD_STEPS, states.DELETING)
     building = conductor.operator.list_brief(filters={"vm_state": states.BUILDING})
     coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
+    placed = _unplaced_moves(conductor, host)
     before = None
     for _ in _looks(timeout_s, clock, sleep):
-        found = look(conductor, coming)
+        placed = _unplaced_moves(conductor, host, placed)
+        # In this order: a move that has a destination since is among the moves to it.
+        arriving = _moves_to(conductor, host)
+        moved = [each["instance_uuid"] for each in (*arriving, *placed.values())]
+        found = look(conductor, [*coming, *moved])
         coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
         there = conductor.operator.list_brief(filters={"host": host})
-        under_way = [each for each in there if not ended(each) or each["task_state"]]
+        under_way: list[Record] = [each for each in there if not ended(each) or each["task_state"]]
         if moving:
             under_way = [each for each in under_way if each["task_state"] in tasks]
-        if (now := (len(under_way), len(coming))) != before:
-            on_change(under_way, len(coming))
+        known = {each["uuid"] for each in under_way}
+        under_way += [found[uuid] for each in arriving if (uuid := each["instance_uuid"]) not in known]
+        if (now := (len(under_way), len(coming) + len(placed))) != before:
+            on_change(under_way, now[1])
             before = now
-        if not (under_way or coming):
+        if not (under_way or coming or placed):
             break
-    return [*under_way, *(found[uuid] for uuid in coming)]
+    return [*under_way, *(found[uuid] for uuid in (*coming, *(each["instance_uuid"] for each in placed.values())))]
+
+
+def _moves_to(conductor: Calls, host: str) -> list[MigrationView]:
+    """Return the moves to a host that are under way, each of another instance."""
+    found = pages.migrations(conductor.operator, {"host": host})
+    return [each for each in found if each["dest_compute"] == host and each["status"] in move_states.UNDER_WAY]
+
+
+def _unplaced_moves(
+    conductor: Calls, host: str, known: Mapping[str, MigrationView] | None = None
+) -> dict[str, MigrationView]:
+    """Return, by uuid, moves away from other hosts for which a scheduler chooses a destination now.
+
+    :param known: only those of them of which the same attempt is still being placed; None: all there are
+    """
+    if known is None:
+        listed = pages.migrations(conductor.operator, {"status": move_states.PREPARING})
+        found = [each for each in listed if each["source_compute"] != host]
+    else:
+        uuids = list(known)
+        parts = [uuids[start : start + _BATCH] for start in range(0, len(uuids), _BATCH)]
+        every = [each for part in parts for each in conductor.operator.list_migrations(filters={"uuids": part})]
+        found = [each for each in every if each["attempt"] == known[each["uuid"]]["attempt"]]
+    placing = [each for each in found if each["status"] == move_states.PREPARING and each["dest_compute"] is None]
+    return {each["uuid"]: each for each in placing}
 
 
 def moves(
