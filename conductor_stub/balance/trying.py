@@ -66,7 +66,8 @@ class Trying:
             (asked,) = self._dry_run.requests_of([guest.uuid], live=True) or ({},)
             if not asked:
                 return f"{guest.name} is gone"
-            properties = {**asked["filter_properties"], "requested_destination": {"host": host}}
+            wanted = {"requested_destination": {"host": host}, "promised": True}
+            properties = {**asked["filter_properties"], **wanted}
             # What forced the first host is no rule for others.
             for name in ("force_hosts", "force_nodes"):
                 properties.pop(name, None)

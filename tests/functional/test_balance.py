@@ -545,6 +545,13 @@ def test_the_busy_guest_moves(stage: BalanceStage) -> None:
     assert {"h1": 50.0, "h2": 0.0, "h3": 0.0, "h4": 0.0} == found["seen"]["loads"]
 
 
+def test_a_move_that_a_promise_refuses_is_not_suggested(stage: BalanceStage) -> None:
+    """The scheduler is asked for a host that it would not refuse either when the move is made."""
+    stage.conductor.operator.suggest_balance("web")
+    asked = [properties["promised"] for _spec, properties in stage.conductor.scheduler.explained]
+    assert (True, {True}) == (len(asked) > 1, set(asked))
+
+
 def test_loads_of_a_later_release_are_read(stage: BalanceStage) -> None:
     """A conductor of it has stored them while this one is not upgraded yet. Neither is a damaged entry in the way."""
     busy = stage.guests[2]

@@ -18,12 +18,13 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, request_parts
+from fleet.reasons import Reason
 from fleet.rpc import deferred
 from scheduler.compute.drivers import capacity_count, judged_parts, kept_decisions, loading
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.drivers.shadow import ShadowPipeline
-from scheduler.compute.tolerance.admission import Admission
+from scheduler.compute.tolerance.admission import PROMISED, Admission
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
@@ -98,7 +99,15 @@ class FilterScheduler(Scheduler):
 
     def explain(self, context: RequestContext, request: RequestSpec, best: int) -> JSONObject:
         self._update_host_states()
-        found = explanation(self._decider.look(context, _named(request), best, request.holding))
+        named = _named(request)
+        made = self._decider.look(context, named, best, request.holding)
+        found = explanation(made)
+        refusal = ""
+        if made.complete and request.filter_properties.get(PROMISED) is True:
+            refusal = self.admission.refusal(named, made)
+        if refusal:
+            code = Reason.TOLERANCE.value
+            found |= {"picks": [], "reason": refusal, "reason_code": code, "summary": f"{code}: {refusal}"}
         return {**found, "remarks": [*found["remarks"], *self._unjudged(request)]}
 
     def decisions_of(self, request_id: str) -> Sequence[JSONObject]:

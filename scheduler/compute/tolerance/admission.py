@@ -37,6 +37,8 @@ LOG = logging.getLogger(__name__)
 PASS = "tolerance:pass"
 #: Key of filter_properties: the request gives an instance of a lost host a new one.
 RESTORES = "restores"
+#: Key of filter_properties: ``explain`` returns no host that a promise refuses.
+PROMISED = "promised"
 #: Further choices of a host for one request.
 _TRIES = 3
 #: Instances that were admitted since the newest proof, at most.
@@ -129,6 +131,36 @@ class Admission:
         assert refusal is not None, "the first choice has met an objection"
         raise self._refused(refusal, made)
 
+    def refusal(self, request: RequestSpec, made: Decision) -> str:
+        """Return why :meth:`settled` would refuse these picks; "" if it would not. Nothing is booked.
+
+        Only these picks are looked at, and cells and devices without them.
+        """
+        if _passes(request):
+            return ""
+        demand = demand_of(request)
+        with self._lock:
+            guard = self._guard
+            if guard is None:
+                return ""
+            admitted: list[Admitted] = []
+            free = self._fleet.free({*(_node(each) for pick in made.picks for each in pick.alternates),
+                                     *(pick.key for pick in made.picks)})  # fmt: skip
+            try:
+                for pick in made.picks:
+                    if pick.key not in free:
+                        continue
+                    # As if it was booked.
+                    free[pick.key] = _minus(free[pick.key], demand)
+                    found = self._admit(guard, request, pick, free, demand)
+                    if not isinstance(found, Objection):
+                        admitted.append(found)
+                    elif found.policy == REFUSE:
+                        return _reason(found)
+            finally:
+                guard.withdraw(admitted)
+        return ""
+
     def _accepted(self, request: RequestSpec) -> Decision | None:
         """Return a decision to which only promises object whose policy is not to refuse; None if there is none."""
         guard = self._guard
@@ -149,13 +181,8 @@ class Admission:
     @staticmethod
     def _refused(objection: Objection, made: Decision) -> errors.NoValidHost:
         metrics.TOLERANCE_OBJECTIONS.labels(objection.policy).inc()
-        scope = objection.promise.tolerance
-        reason = (
-            f"The {scope.scope} tolerates the loss of {scope.what}, and no host would keep this promise: "
-            f"{objection.sentence}."
-        )
         details = {**made.to_wire(), "placed": 0, "reason_code": Reason.TOLERANCE.value}
-        return errors.NoValidHost(reason=reason, details=details)
+        return errors.NoValidHost(reason=_reason(objection), details=details)
 
     @staticmethod
     def _broken(made: Decision, objection: Objection) -> Decision:
@@ -338,6 +365,18 @@ def _node(place: Place) -> Node:
 
 def _plus(one: Amount, other: Amount) -> Amount:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _minus(one: Amount, other: Amount) -> Amount:
+    return one[0] - other[0], one[1] - other[1], one[2] - other[2]
+
+
+def _reason(objection: Objection) -> str:
+    scope = objection.promise.tolerance
+    return (
+        f"The {scope.scope} tolerates the loss of {scope.what}, and no host would keep this promise: "
+        f"{objection.sentence}."
+    )
 
 
 def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool) -> bool:

@@ -95,6 +95,26 @@ def test_a_build_that_would_break_the_promise_is_refused_with_numbers() -> None:
     assert "3 more do not fit beside them" in reason
 
 
+@pytest.mark.parametrize(
+    ("policy", "promised", "hosts"),
+    [
+        (REFUSE, True, []),
+        pytest.param(REFUSE, False, ["c"], id="fleet explain shows the choice before the promise"),
+        pytest.param(LAST, True, ["c"], id="a placement would break it all the same"),
+    ],
+)
+def test_what_a_promise_refuses_is_explained_if_that_is_wanted(policy: str, promised: bool, hosts: list[str]) -> None:
+    """Nothing is booked, and no plan has another guest afterwards."""
+    stage = Stage(HOSTS, Tolerance(policy=policy))
+    for _time in range(2):
+        properties = {"promised": promised, "requested_destination": {"host": "c"}}
+        request = RequestSpec.from_wire(spec(uuid(700), 3), properties)
+        answer = stage.driver.explain(None, request, 1)
+        assert hosts == [each["host"] for each in answer["picks"]]
+        assert ("which 6 are kept for the guests of" in (answer["reason"] or "")) is (not hosts)
+    assert "c" == stage.build(2)
+
+
 def test_losses_share_what_is_kept() -> None:
     """Only one of a and b is lost at a time: 2 of 8 are left on c, and its guest has its place on a or b."""
     stage = Stage(HOSTS, Tolerance(policy=REFUSE))
