@@ -9,37 +9,72 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from conductor_stub.balance import guests_load
 from conductor_stub.balance.deciding import Guest, Host
 from conductor_stub.moves import ways
 from conductor_stub.steps.balance_settings import BalanceSettings
-from fleet import errors, states
+from fleet import states
 from fleet.clock import seconds
 from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection
-from fleet.db.hosts import aggregates, guest_loads, hosts, services
+from fleet.db.hosts import aggregates, guest_loads, hosts, labels, services
 from fleet.db.instances import instances
 from fleet.db.operations import balances
 from fleet.db.tables.instances import RequestedInstance
+from fleet.objects import group_rule
+from fleet.objects.group_rule import GroupRule
 
 #: By policy of a group that prefers something, whether its members should be together.
 _SOFT = {"soft-affinity": True, "soft-anti-affinity": False}
 
 
 @dataclasses.dataclass(frozen=True)
+class Preference:
+    """A soft rule of a group, for one of its members.
+
+    :param is_more: a host is the better the more of the crowd is there; otherwise the less
+    :param crowd: the other members by host, or by the value of the label
+    :param domain_of: values of the label by host
+    :param label: "": the rule is about hosts themselves
+    :param is_of_hosts: the crowd is not the members, but the values that the rule names
+    """
+
+    is_more: bool
+    crowd: collections.Counter[str]
+    domain_of: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    label: str = ""
+    is_of_hosts: bool = False
+
+    def number(self, host: str) -> int:
+        """Return how much of the crowd is there. A host without the label is in no domain."""
+        domain = self.domain_of.get(host) if self.label else host
+        return 0 if domain is None else self.crowd[domain]
+
+    def reason(self, host: str) -> str:
+        """Return the objection to a move to this host; it is the end of a sentence about the guest."""
+        if self.is_of_hosts:
+            return f"would leave a host whose {self.label} its group prefers"
+        if self.is_more:
+            there = f" in its {self.label}" if self.label else ""
+            return f"would leave members of its group{there}, which prefers them together"
+        there = f"in {self.label} {self.domain_of.get(host)}" if self.label else f"on {host}"
+        return f"would join a member of its group {there}, which prefers them apart"
+
+
+@dataclasses.dataclass(frozen=True)
 class Seen:
     """:param measured: hosts whose load is measured
     :param held_up: why no guest should move now; ""
-    :param preferring: by guest of a group with a soft rule, whether members should be together, and the hosts of the others
+    :param preferring: by guest of a group with soft rules, what they prefer
     """
 
     hosts: Sequence[Host]
     guests: Sequence[Guest]
     measured: int
     held_up: str
-    preferring: Mapping[str, tuple[bool, collections.Counter[str]]]
+    preferring: Mapping[str, Sequence[Preference]]
 
 
 def read(
@@ -80,7 +115,7 @@ def read(
         for row in rows
     ]
     held_up = balances.holding_up(connection, names, aggregate) if names else "the aggregate has no hosts"
-    return Seen(found, guests, measured, held_up, _preferring(connection, rows))
+    return Seen(found, guests, measured, held_up, _preferring(connection, rows, names))
 
 
 def _guest(
@@ -103,30 +138,43 @@ def _guest(
 
 
 def _preferring(
-    connection: Connection, rows: Sequence[RequestedInstance]
-) -> dict[str, tuple[bool, collections.Counter[str]]]:
-    found = {}
-    for uuid in sorted({row.group_uuid for row in rows if row.group_uuid}):
-        try:
-            policy = groups.get(connection, uuid).policy
-        except errors.NotFound:
-            continue
-        if policy not in _SOFT:
-            continue
-        members = groups.members(connection, uuid)
-        for each in members:
-            others = collections.Counter(other.host for other in members if other.uuid != each.uuid and other.host)
-            found[each.uuid] = _SOFT[policy], others
+    connection: Connection, rows: Sequence[RequestedInstance], names: Collection[str]
+) -> dict[str, list[Preference]]:
+    """Return, by guest, what the soft rules of its group prefer. :param names: hosts to which guests may move"""
+    wanted = sorted({row.group_uuid for row in rows if row.group_uuid})
+    groups_of = [group for uuid in wanted if (group := groups.of_row(connection, uuid)) is not None]
+    rules_of = {group.uuid: [rule for rule in groups.rules_of(group) if not rule.is_hard] for group in groups_of}
+    soft = [group.uuid for group in groups_of if group.policy in _SOFT or rules_of[group.uuid]]
+    members_of = groups.members_of(connection, soft)
+    there = {each.host for members in members_of.values() for each in members if each.host}
+    known = labels.of_hosts(connection, there | set(names)) if any(rules_of.values()) else {}
+    found: dict[str, list[Preference]] = collections.defaultdict(list)
+    for group in groups_of:
+        members = members_of.get(group.uuid, [])
+        for uuid in sorted({each.uuid for each in members}):
+            others = [(each.uuid, each.host) for each in members if each.uuid != uuid and each.host]
+            if group.policy in _SOFT:
+                found[uuid].append(Preference(_SOFT[group.policy], collections.Counter(host for _uuid, host in others)))
+            found[uuid] += [_of_rule(rule, others, known) for rule in rules_of[group.uuid]]
     return found
+
+
+def _of_rule(rule: GroupRule, others: Sequence[tuple[str, str]], known: Mapping[str, Mapping[str, str]]) -> Preference:
+    """:param others: uuid and host of the other members. :param known: labels by host"""
+    domain_of = {host: each[rule.label] for host, each in known.items() if each.get(rule.label)}
+    if rule.policy == group_rule.SHOULD:
+        liked = collections.Counter(dict.fromkeys(rule.values, 1))
+        return Preference(True, liked, domain_of, rule.label, is_of_hosts=True)
+    # A member that moves inside a domain is one member of it.
+    there = {(uuid, domain_of[host]) for uuid, host in others if host in domain_of}
+    crowd = collections.Counter(domain for _uuid, domain in there)
+    return Preference(rule.kind == group_rule.AFFINITY, crowd, domain_of, rule.label)
 
 
 def soft_refusal(seen: Seen, guest: Guest, host: str) -> str:
     """Return why a soft rule of the guest's group is against the move: it would be kept less well than now."""
-    if guest.uuid not in seen.preferring:
-        return ""
-    together, others = seen.preferring[guest.uuid]
-    if together and others[host] < others[guest.host]:
-        return f"{guest.name} would leave members of its group, which prefers them together"
-    if not together and others[host] > others[guest.host]:
-        return f"{guest.name} would join a member of its group on {host}, which prefers them apart"
+    for each in seen.preferring.get(guest.uuid, ()):
+        now, then = each.number(guest.host), each.number(host)
+        if (then < now) if each.is_more else (then > now):
+            return f"{guest.name} {each.reason(host)}"
     return ""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from conductor_stub.balance import reading
 from conductor_stub.moves import acceptance
 from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import errors, failpoints, states
@@ -22,7 +23,7 @@ from fleet.failpoints import names
 from fleet.objects import BuildRequest
 from fleet.telemetry import metrics
 from tests.functional.test_maintenance import HOSTS, Stage
-from tests.worlds.conductor import context
+from tests.worlds.conductor import BALANCED, context
 
 #: Seconds between two looks, and looks until a hot host counts.
 INTERVAL_S, LOOKS = 60, 11
@@ -550,6 +551,31 @@ def test_a_move_that_a_promise_refuses_is_not_suggested(stage: BalanceStage) -> 
     stage.conductor.operator.suggest_balance("web")
     asked = [properties["promised"] for _spec, properties in stage.conductor.scheduler.explained]
     assert (True, {True}) == (len(asked) > 1, set(asked))
+
+
+@pytest.mark.parametrize(
+    ("rule", "other", "refused"),
+    [
+        pytest.param({"policy": "soft-affinity"}, "h2", ["h3", "h4"], id="together in a rack"),
+        pytest.param({"policy": "soft-anti-affinity"}, "h3", ["h3"], id="apart from a rack"),
+        pytest.param({"policy": "soft-spread"}, "h3", ["h3"], id="spread over racks"),
+        pytest.param({"policy": "should", "values": ["r1"]}, "h3", ["h3", "h4"], id="in one rack"),
+        pytest.param({"policy": "soft-anti-affinity"}, "h2", [], id="no rack is worse"),
+    ],
+)
+def test_soft_rules_over_labels_are_kept(
+    stage: BalanceStage, database: Database, rule: dict[str, Any], other: str, refused: list[str]
+) -> None:
+    """h1 and h2 are in rack r1, h3 is in r2, and h4 has no rack. A guest of h1 is in a group with one on another host."""
+    operator = stage.conductor.operator
+    for host, rack in {"h1": "r1", "h2": "r1", "h3": "r2"}.items():
+        operator.set_host_labels(host, {"rack": rack})
+    group = operator.create_group("masters", "none", rules=[{**rule, "label": "rack"}])["uuid"]
+    member = stage.add("h1", scheduler_hints={"group": group})
+    stage.add(other, scheduler_hints={"group": group})
+    seen = database.read(reading.read, "web", BALANCED, stage.conductor.clock(), 60)
+    (guest,) = [each for each in seen.guests if each.uuid == member]
+    assert refused == [host for host in HOSTS[1:] if reading.soft_refusal(seen, guest, host)]
 
 
 def test_loads_of_a_later_release_are_read(stage: BalanceStage) -> None:

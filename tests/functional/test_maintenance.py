@@ -54,8 +54,8 @@ class Stage:
             self.conductor.add_host(host, stats={"live_migration": "fake"})
         self.beat()
 
-    def add(self, host: str) -> str:
-        asked = {"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}}
+    def add(self, host: str, **more: object) -> str:
+        asked = {"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}, **more}
         self.conductor.scheduler.answers.append([(host, ())])
         accepted = self.conductor.intake.accept(context("web"), BuildRequest.from_wire(asked))
         uuid = accepted["instances"][0]["uuid"]
