@@ -10,7 +10,7 @@ Called by modules of :mod:`conductor_stub.maintenance`.
                    │ operator: resume       the hook │   │ operator: resume
                    └─────────────────────── fails ───┴─▶ failed
 
-A guest that arrives before the hook runs brings the host back from working to draining.
+A guest that arrives before the hook runs, or runs again, brings the host back from working to draining.
 
 Without a hook a host is working until its agent has been started anew. An operator may skip a host
 (``skipped``). A maintenance is ``running`` until all its hosts have ended (``ended``), or an operator ends it

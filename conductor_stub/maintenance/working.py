@@ -60,14 +60,17 @@ def take(
     if row.lease == lease:
         # A commit whose outcome was unknown.
         return Order((*settings.hooks[str(plan.hook)], row.host), row.host, plan.name, row.attempt)
-    if row.lease_until is None and (draining.guests_on(tx, row.host) or maintenances.busy(tx, row.host)):
-        maintenances.update_host(tx, key, now, status=maintenance_states.DRAINING, problem=None)
+    # Also between two runs of a hook: the next one may reboot the host, and a guest at rest may have been started.
+    is_leased = row.lease_until is not None and row.lease_until > now
+    if not is_leased and (draining.guests_on(tx, row.host) or maintenances.busy(tx, row.host)):
+        again = {"status": maintenance_states.DRAINING, "problem": None, "lease_until": None}
+        maintenances.update_host(tx, key, now, **again)
         return None
     draining.keep_disabled(tx, plan, row.host, ctx)
     if plan.hook is None:
         _await_restart(tx, row, now)
         return None
-    if row.lease_until is not None and row.lease_until > now:
+    if is_leased:
         return None
     if plan.hook not in settings.hooks:
         return _fail(tx, row, f"[maintenance] hooks of this conductor has no {plan.hook}", now)

@@ -264,6 +264,34 @@ def test_a_conductor_that_dies_beside_a_hook(stage: Stage) -> None:
     assert "returning" == stage.hosts()["h1"]
 
 
+def test_a_hook_does_not_run_again_under_a_guest(stage: Stage, database: Database) -> None:
+    """The conductor of the first run has died, and an owner has started a guest there: it moves away first."""
+    guest = stage.add("h1")
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped"}))
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look()
+    assert 1 == len(stage.conductor.fences)
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "active"}))
+    stage.look()
+    assert "working" == stage.hosts()["h1"]
+    stage.conductor.clock.advance(SETTINGS.hook_timeout_s + 16)
+    stage.beat()
+    stage.look(2, stage.other)
+    assert ("draining", [], [guest]) == (
+        stage.hosts()["h1"],
+        stage.other.fences,
+        [each["instance_uuid"] for each in stage.moving()],
+    )
+    stage.arrive("h2")
+    stage.conductor.clock.advance(31)
+    stage.beat()
+    stage.look(2, stage.other)
+    stage.other.run_fences()
+    assert ("returning", [((*SETTINGS.hooks["reboot"], "h1"), "2")]) == (stage.hosts()["h1"], stage.other.hooked)
+
+
 def test_two_conductors_ask_for_one_move(stage: Stage) -> None:
     """Whoever looks, each guest moves once, and no more than the plan allows at a time."""
     for _ in range(3):
