@@ -12,6 +12,8 @@ Called by modules of :mod:`conductor_stub.maintenance`.
 
 A guest that arrives before the hook runs, or runs again, brings the host back from working to draining.
 
+The agent of a host that returns must also report its inventory without an alarm.
+
 Without a hook a host is working until its agent has been started anew. An operator may skip a host
 (``skipped``). A maintenance is ``running`` until all its hosts have ended (``ended``), or an operator ends it
 (``cancelled``).

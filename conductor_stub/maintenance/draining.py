@@ -61,6 +61,14 @@ def reason_of(name: str) -> str:
     return f"maintenance {name}"[: services.REASON_LENGTH]
 
 
+def reason_of_return(name: str) -> str:
+    """Return why a host of this maintenance takes no builds when its work is done.
+
+    An agent ends such a disabling by its next report, or replaces it by its alarm.
+    """
+    return f"{services.AUTO}{reason_of(name)} waits for a report of its agent"[: services.REASON_LENGTH]
+
+
 @failpoints.commits("conductor.maintenance_begin")
 def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
     """``waiting → draining``: the host takes no more builds. Return False if nothing has changed."""

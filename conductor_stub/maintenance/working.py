@@ -108,12 +108,16 @@ def finish(tx: Transaction, key: int, lease: str, ended: Ended, now: datetime.da
 
 @failpoints.commits("conductor.maintenance_return")
 def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
-    """``returning → done`` when the agent is up, healthy and of the wanted release. Return True then."""
+    """``returning → done`` when the agent is up, of the wanted release, and without an alarm. Return True then.
+
+    An alarm is not stored while the maintenance disables the host. So the agent is asked for its inventory last of all:
+    the report of one that is well enables the host.
+    """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.RETURNING or plan.paused:
         return False
-    problem = _why_not_back(tx, row, plan.wanted_release, ctx)
+    problem = _why_not_back(tx, row, plan.wanted_release, ctx) or _alarm(tx, row, plan.name, ctx)
     if problem:
         if problem != row.problem:
             maintenances.update_host(tx, key, ctx.now, problem=problem)
@@ -133,7 +137,8 @@ def end(tx: Transaction, row: MaintenanceHostRow, name: str, status: str, now: d
         raise errors.Conflict(kind="Host", name=row.host, reason=reason)
     was_taken = row.status in maintenance_states.TAKEN
     service = services.get(tx, row.host, services.COMPUTE, lock=True) if was_taken else None
-    if service is not None and not service.deleted and service.disabled_reason == draining.reason_of(name):
+    ours = (draining.reason_of(name), draining.reason_of_return(name))
+    if service is not None and not service.deleted and service.disabled_reason in ours:
         services.set_disabled(tx, row.host, services.COMPUTE, False, None, now)
     left = {"lease_until": None, "open_host": None, "ended_at": now}
     problem = row.problem if status == maintenance_states.SKIPPED else None
@@ -151,6 +156,24 @@ def _why_not_back(tx: Transaction, row: MaintenanceHostRow, release: str | None,
         return "its agent has not reported since the work was done"
     if release is not None and service.release != release:
         return f"its agent is of release {service.release or 'unknown'}, and {release} is wanted"
+    return ""
+
+
+def _alarm(tx: Transaction, row: MaintenanceHostRow, name: str, ctx: StepContext) -> str:
+    """Return why the agent takes no builds, or that it must say so first; "" if it takes them.
+
+    A host that an operator has disabled stays so, whatever its agent says.
+    """
+    service = services.get(tx, row.host, services.COMPUTE, lock=True)
+    reason = (service.disabled_reason if service is not None else None) or ""
+    asked = draining.reason_of_return(name)
+    if reason == draining.reason_of(name):
+        services.set_disabled(tx, row.host, services.COMPUTE, True, asked, ctx.now)
+        reason = asked
+    if reason == asked:
+        return "its agent has not reported its inventory since the work was done"
+    if reason.startswith(services.AUTO):
+        return f"its agent takes no builds: {reason.removeprefix(services.AUTO)}"
     return ""
 
 

@@ -47,6 +47,8 @@ class Stage:
 
     def __init__(self, database: Database, balance: BalanceSettings | None = None) -> None:
         settings = balance or BALANCED
+        #: By host, why its agent takes no builds.
+        self.alarms: dict[str, str] = {}
         self.conductor = Conductor(database, maintenance=SETTINGS, balance=settings)
         clock = self.conductor.clock
         self.other = Conductor(database, maintenance=SETTINGS, balance=settings, clock=clock)
@@ -67,8 +69,14 @@ class Stage:
     def beat(self, *silent: str, incarnation: str = INCARNATION) -> None:
         for host in HOSTS:
             if host not in silent:
-                said = versions.spoken("compute")
-                self.conductor.agents.report_state(Heartbeat("fleet-compute", [host], incarnation, **said))
+                self.report(host, incarnation)
+
+    def report(self, host: str, incarnation: str = INCARNATION) -> None:
+        """Send a heartbeat, and the alarm if the answer asks for it."""
+        said = versions.spoken("compute")
+        answer = self.conductor.agents.report_state(Heartbeat("fleet-compute", [host], incarnation, **said))
+        if answer.alarmed:
+            self.conductor.agents.report_hosts([], {}, {host: self.alarms.get(host, "")})
 
     def look(self, times: int = 1, conductor: Conductor | None = None) -> None:
         for _ in range(times):
@@ -148,6 +156,11 @@ def test_a_wave_with_a_hook(stage: Stage) -> None:
         stage.problem("h1"),
     )
     stage.later(5)
+    assert ("returning", "its agent has not reported its inventory since the work was done") == (
+        stage.hosts()["h1"],
+        stage.problem("h1"),
+    )
+    stage.later(5)
     stage.look()
     assert ({"h1": "done", "h2": "draining"}, ["h2"]) == (stage.hosts(), stage.disabled())
     told = [(event, said["host"]) for event, said in stage.conductor.notifier.infos if said.get("name") == "kernel"]
@@ -176,9 +189,10 @@ def test_without_a_hook_a_restart_is_waited_for(stage: Stage) -> None:
     assert "working" == stage.hosts()["h1"]
     stage.conductor.add_host("h1", stats={"live_migration": "fake"}, incarnation="life-two")
     stage.conductor.clock.advance(1)
-    said = versions.spoken("compute")
-    stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], "life-two", **said))
-    stage.look(3)
+    stage.report("h1", "life-two")
+    stage.look(2)
+    stage.report("h1", "life-two")
+    stage.look(2)
     assert ({"h1": "done"}, [], "ended") == (stage.hosts(), stage.disabled(), stage.shown()["maintenance"]["status"])
 
 
@@ -206,6 +220,42 @@ def test_the_wanted_release(stage: Stage) -> None:
     assert f"its agent is of release {versions.release()}, and 9.9 is wanted" == stage.problem("h1")
     stage.later()
     assert "returning" == stage.hosts()["h1"]
+
+
+def test_a_host_whose_agent_is_not_well_after_the_work_waits(stage: Stage) -> None:
+    """Its driver fails after the reboot: it takes no builds, says why, and the next host is not emptied meanwhile."""
+    stage.run(["h1"], ["h2"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.run_fences()
+    stage.alarms["h1"] = "its inventory is not known: the driver failed with OSError"
+    for _look in range(3):
+        stage.later(5)
+    expected = {"h1": "returning", "h2": "waiting"}
+    problem = "its agent takes no builds: its inventory is not known: the driver failed with OSError"
+    assert (expected, problem, ["h1"]) == (stage.hosts(), stage.problem("h1"), stage.disabled())
+    stage.alarms.clear()
+    for _look in range(2):
+        stage.later(5)
+    assert ({"h1": "done", "h2": "draining"}, ["h2"]) == (stage.hosts(), stage.disabled())
+
+
+@pytest.mark.parametrize("decision", ["skip", "cancel"])
+def test_a_host_that_waits_for_a_report_is_given_back(stage: Stage, decision: str) -> None:
+    """An operator does not wait for a report that may not come."""
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.run_fences()
+    stage.later(5)
+    assert "its agent has not reported its inventory since the work was done" == stage.problem("h1")
+    operator = stage.conductor.operator
+    given = {"skip": lambda: operator.skip_maintenance_host("kernel", "h1"),
+             "cancel": lambda: operator.cancel_maintenance("kernel")}  # fmt: skip
+    given[decision]()
+    assert ({"h1": "skipped"}, []) == (stage.hosts(), stage.disabled())
 
 
 def test_a_host_shows_that_its_hook_waits_for_a_place(stage: Stage) -> None:
@@ -242,6 +292,7 @@ def test_a_hook_that_fails(stage: Stage) -> None:
     stage.conductor.operator.pause_maintenance("kernel", False)
     stage.look()
     stage.conductor.run_fences()
+    stage.later(5)
     stage.later(5)
     assert ("done", ["1", "2"]) == (stage.hosts()["h1"], [attempt for _command, attempt in stage.conductor.hooked])
 
