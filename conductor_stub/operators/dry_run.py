@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.moves import ways
 from conductor_stub.moves.ways import Ways
-from fleet import move_states
+from fleet import errors, move_states
 from fleet.context import RequestContext
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Connection, Database
@@ -41,7 +42,7 @@ class DryRun:
 
     def requests_of(self, uuids: Sequence[str], live: bool = False) -> list[JSONObject]:
         """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes, or its
-        disks, are left out.
+        disks, are left out. So is an instance whose request cannot be read: the plans and proofs of all others go on.
 
         :param live: for a move, while the guest runs if it can; otherwise for the loss of its host
         """
@@ -51,10 +52,11 @@ class DryRun:
             way, former = ways.of_rows(connection, rows), moves.not_cleaned(connection, uuids)
             return [(row, *_restrictions(row, way, live, former.get(row.uuid, ()))) for row in rows]
 
-        return [
-            {"uuid": row.uuid, **self._request(row, left_out, more)}
-            for row, left_out, more in self._database.read(read)
-        ]
+        found = []
+        for row, left_out, more in self._database.read(read):
+            with contextlib.suppress(errors.RequestUnreadable):
+                found.append({"uuid": row.uuid, **self._request(row, left_out, more)})
+        return found
 
     def _request(
         self, row: RequestedInstance, left_out: Sequence[str] = (), more: JSONMapping = types.MappingProxyType({})

@@ -163,7 +163,7 @@ class OperatorManager:
 
     @endpoint
     def requests_of(self, context: RequestContext, uuids: fields.Uuids, live: bool = False) -> list[JSONObject]:
-        """The requests that place these instances now; one that does not exist is left out.
+        """The requests that place these instances now; one that does not exist, or cannot be read, is left out.
 
         :param live: of a guest that can move while it runs, only hosts that take it so
         """

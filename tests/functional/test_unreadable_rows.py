@@ -202,6 +202,15 @@ def test_a_request_that_cannot_be_read_is_named_and_not_placed(
     assert metrics.UNREADABLE_VALUES._value.get() > before
 
 
+def test_plans_and_proofs_read_the_requests_of_all_others(world: TwoOfEach) -> None:
+    """A promise to survive a loss is kept by proofs, which ask for the guests of all hosts."""
+    world.break_first("build_requests", "spec")
+    sound = world.guest("h1", "sound")
+    for live in (False, True):
+        found = world.operator.requests_of([*world.active, sound], live=live)
+        assert [sound] == [each["uuid"] for each in found]
+
+
 def test_a_volume_whose_request_cannot_be_read_is_not_placed(world: TwoOfEach) -> None:
     """It would be made on a pool of another type, or without the data of its source."""
     (made,) = world.operator.create_volumes({"size": 10, "name": "copy", "volume_type": "big"})["volumes"]
