@@ -81,7 +81,7 @@ def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: d
         if covered.get(each.host, settings.enabled) and each.host not in those and _is_due(each, calm, now, wait_s):
             due[each.host] = each
     # A maintenance may switch off what it has emptied.
-    wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx) - maintenances.taken_hosts(tx)
+    wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx) - maintenances.taken_hosts(tx, now)
     begun = {}
     for host in sorted(wanted & due.keys()):
         begun[begin(tx, host, now, due[host].last_seen_up)] = host

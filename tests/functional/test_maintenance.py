@@ -504,6 +504,14 @@ def test_a_host_where_a_guest_runs_again_is_recovered(database: Database, status
     assert recovered == stage.recovered()
 
 
+def test_a_guest_that_runs_again_is_recovered_though_the_maintenance_is_paused(database: Database) -> None:
+    """No conductor drains the host again meanwhile, and no hook runs there."""
+    stage = Emptied(database)
+    stage.conductor.operator.pause_maintenance("kernel", True)
+    stage.change(vm_state="active")
+    assert (["h1"], "working") == (stage.recovered(), stage.hosts()["h1"])
+
+
 def test_guests_of_a_host_that_is_down_are_left_to_its_recovery(stage: Stage) -> None:
     stage.add("h1")
     stage.run(["h1"])

@@ -34,6 +34,7 @@ _MOST_REMOVED = 100
 
 _WANTED = sa.bindparam("wanted", type_=sa.String)
 _KEY = sa.bindparam("key", type_=sa.BigInteger)
+_NOW: sa.BindParameter[datetime.datetime] = sa.bindparam("now", type_=models.Timestamp)
 _ONE = sa.select(MAINTENANCES).where(MAINTENANCES.c.uuid == _WANTED)
 _IN_ORDER = MAINTENANCES.c.created_at, MAINTENANCES.c.uuid
 _GOING_ON = (
@@ -67,7 +68,10 @@ _ALL_TAKEN = (
         HOSTS.c.status.in_(maintenance_states.TAKEN),
         HOSTS.c.emptied_at.is_not(None),
         HOSTS.c.status != maintenance_states.DRAINING,
-        sa.or_(HOSTS.c.status == maintenance_states.WORKING, sa.not_(_RUNS_THERE)),
+        sa.or_(
+            sa.and_(HOSTS.c.status == maintenance_states.WORKING, HOSTS.c.lease_until > _NOW),
+            sa.not_(_RUNS_THERE),
+        ),
     )
     .order_by(HOSTS.c.open_host)
 )
@@ -193,12 +197,12 @@ def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[Mainten
     return [each for each in left if each.wave == left[0].wave]
 
 
-def taken_hosts(connection: Transaction | sa.Connection) -> set[str]:
+def taken_hosts(connection: Transaction | sa.Connection, now: datetime.datetime) -> set[str]:
     """Return the hosts that a maintenance has emptied and not returned. Their agents may be away.
 
-    A host whose work is over or has failed is left out as soon as a guest runs there again.
+    A host whose hook does not run is left out as soon as a guest runs there again.
     """
-    return set(connection.execute(_ALL_TAKEN).scalars())
+    return set(connection.execute(_ALL_TAKEN, {"now": now}).scalars())
 
 
 def lock_host(tx: Transaction, key: int) -> MaintenanceHostRow:
