@@ -83,7 +83,7 @@ class Rebalance(command.Lister):
         parsed_args.count = parsed_args.count or 1
         parsed_args.within = parsed_args.within or _WITHIN
         with database_command.plain_failures():
-            plan = self._plan(parsed_args)
+            plan, is_proved = self._plan(parsed_args)
         for line in _summary(plan, parsed_args.count if parsed_args.flavor else 0):
             listing.remark(line)
         kept = {} if plan.moves else plan.kept
@@ -99,10 +99,11 @@ class Rebalance(command.Lister):
         cold = {uuid: why for uuid, why in obstacles.items() if why}
         if parsed_args.apply and plan.moves:
             _require_live(cold, parsed_args.cold)
-            self._apply(plan.moves, cold.keys(), parsed_args)
+            self._apply(plan.moves, cold.keys(), parsed_args, is_proved)
         return COLUMNS, [_row(each, "cold" if each.instance_uuid in cold else "live") for each in plan.moves]
 
-    def _plan(self, parsed_args: argparse.Namespace) -> Plan:
+    def _plan(self, parsed_args: argparse.Namespace) -> tuple[Plan, bool]:
+        """Return the plan, and True if its states are proved to keep a promise."""
         state = planning.state(self.app.conf, "rebalance")
         demands = []
         if parsed_args.flavor:
@@ -133,12 +134,12 @@ class Rebalance(command.Lister):
                 lambda doing: shown.show(min(next(done), _DOINGS), doing),
                 lambda uuid: planning.known(anew, uuid),
             )
-        return plan
+        return plan, bool(goal.promised)
 
-    def _apply(self, moves: Sequence[Move], cold: Set[str], parsed_args: argparse.Namespace) -> None:
+    def _apply(self, moves: Sequence[Move], cold: Set[str], parsed_args: argparse.Namespace, is_proved: bool) -> None:
         """:raises connection.CommandFailed: some moves were not made"""
         with progress.shown(len(moves), "moves", self.app.options.verbose_level) as shown:
-            run = MoveList(self.conductor, moves, parsed_args.at_a_time, shown.show, cold)
+            run = MoveList(self.conductor, moves, parsed_args.at_a_time, shown.show, cold, is_proved=is_proved)
             try:
                 run.run(parsed_args.timeout)
             except KeyboardInterrupt:
@@ -151,6 +152,11 @@ class Rebalance(command.Lister):
         left = {**run.failed, **dict.fromkeys(run.under_way, "is on its way: see 'fleet migration list'")}
         if left:
             reasons = [f"  {uuid}: {why}" for uuid, why in left.items()]
+            others = len(moves) - run.begun
+            if is_proved and others:
+                reasons.append(
+                    f"The next steps were not begun ({_moves(others)}): without these the promise is not proved"
+                )
             raise connection.CommandFailed("\n".join([f"{len(left)} instances were not moved:", *reasons]))
         if run.done < len(moves):
             raise connection.CommandFailed(f"stopped: {len(moves) - run.done} moves were not begun")

@@ -21,6 +21,8 @@ _PAUSE_S = 0.5
 class MoveList:
     """One run. After :meth:`stop` no further move begins; those under way are finished and confirmed.
 
+    :param is_proved: each state of the plan keeps a promise. After a move that fails the next steps would lead through other
+        states, so they do not begin
     :param cold: the instances that are switched off for their moves; the others move while they run
     :param on_progress: called with the number of ended moves, and the moves on their way
     """
@@ -34,6 +36,7 @@ class MoveList:
         cold: Set[str] = frozenset(),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        is_proved: bool = False,
     ) -> None:
         self._conductor = conductor
         self._waiting = list(moves)
@@ -42,6 +45,8 @@ class MoveList:
         self._cold = cold
         self._clock = clock
         self._sleep = sleep
+        self._is_proved = is_proved
+        self._step = 0
         #: Migration → the move, while it is on its way.
         self._under_way: dict[str, Move] = {}
         self._confirmed: set[str] = set()
@@ -75,9 +80,13 @@ class MoveList:
         """Return whether the next move may begin: it needs what all moves of the steps before it leave."""
         if not self._waiting or len(self._under_way) >= self._at_a_time:
             return False
+        if self._is_proved and self.failed and self._waiting[0].step > self._step:
+            self.stop()
+            return False
         return all(each.step >= self._waiting[0].step for each in self._under_way.values())
 
     def _begin(self, move: Move) -> None:
+        self._step = move.step
         try:
             operator = self._conductor.operator
             migrate = operator.migrate_instance if move.instance_uuid in self._cold else operator.live_migrate_instance

@@ -115,6 +115,21 @@ def test_a_move_that_fails_leaves_the_others(steps: list[str], said: str) -> Non
     assert (2, {"b": said}) == (run.done, run.failed)
 
 
+@pytest.mark.parametrize(
+    ("is_proved", "done", "begun"),
+    [
+        pytest.param(True, 1, 2, id="a promise is proved in the states of the plan"),
+        pytest.param(False, 2, 3, id="nothing is promised"),
+    ],
+)
+def test_after_a_failure_no_step_begins_whose_states_are_not_proved(is_proved: bool, done: int, begun: int) -> None:
+    """The other moves of its step do: they were under way together with it."""
+    steps = [dataclasses.replace(each, step=step) for each, step in zip(moves("a", "b", "c"), (1, 1, 2), strict=True)]
+    run = MoveList(Moves(a=[]), steps, 1, lambda _done, _doing: None, sleep=lambda _s: None, is_proved=is_proved)  # type: ignore[arg-type]
+    run.run(60)
+    assert (done, begun, ["a"]) == (run.done, run.begun, list(run.failed))
+
+
 def test_stopped_in_the_middle() -> None:
     """What has begun is finished and confirmed; nothing else begins."""
     conductor = Moves()
