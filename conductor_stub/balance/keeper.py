@@ -248,9 +248,13 @@ def _begin(
         return None
     attempt = None
     against = "balancing was paused before it began" if paused else _not_any_more(tx, row, move)
+    waits = pinned
+    if not (against or pinned):
+        # The conductor that has decided it may have died, and so a host since.
+        waits = balances.in_upkeep(tx, aggregates.named(tx, row.aggregate).hosts)
     if ctx.now - row.seen_at > seconds(late_s):
-        against = against or f"it did not begin in time{f': {pinned}' if pinned else ''}"
-    elif pinned:
+        against = against or f"it did not begin in time{f': {waits}' if waits else ''}"
+    elif waits:
         return None
     if against:
         move.update(status=balance_states.FAILED, why=against)

@@ -378,6 +378,22 @@ def test_a_build_that_waits_for_room_holds_nothing_up(stage: BalanceStage) -> No
     assert stage.moving()
 
 
+def test_a_round_waits_for_a_maintenance_that_began_since(stage: BalanceStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its conductor has died before the moves began; they begin when the host is given back in time."""
+    for each in (stage.conductor, stage.other):
+        monkeypatch.setattr(each.balance_keeper, "_move", lambda row: None)
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS)
+    monkeypatch.undo()
+    stage.run(["h4"])
+    stage.look()
+    stage.conductor.balance_keeper.look()
+    assert (["moving"], []) == (stage.statuses(), stage.moving())
+    stage.conductor.operator.cancel_maintenance("kernel")
+    stage.conductor.balance_keeper.look()
+    assert stage.moving()
+
+
 @pytest.mark.parametrize("pinned", [False, True])
 def test_a_round_that_does_not_begin_in_time_is_none(
     stage: BalanceStage, monkeypatch: pytest.MonkeyPatch, pinned: bool

@@ -154,10 +154,8 @@ def change(tx: Transaction, row: BalanceRoundRow, **values: object) -> None:
 def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str], aggregate: str) -> str:
     """Return why no guest of these hosts of an aggregate should move now; "" if nothing is against it."""
     wanted = {"hosts": sorted(hosts)}
-    for query, what in ((_RECOVERED, "is recovered"), (_TAKEN, "is in a maintenance")):
-        host = connection.execute(query, wanted).scalar()
-        if host is not None:
-            return f"host {host} {what}"
+    if upkeep := in_upkeep(connection, hosts):
+        return upkeep
     for query, what in ((_BUILDS, "builds"), (_MOVES, "moves")):
         number = connection.execute(query, wanted).scalar_one()
         if number:
@@ -166,6 +164,15 @@ def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str], 
         places = {each[end] for each in row.moves for end in ("source", "destination")}
         if row.aggregate != aggregate and places & set(hosts):
             return f"a round of aggregate {row.aggregate} is under way"
+    return ""
+
+
+def in_upkeep(connection: Transaction | sa.Connection, hosts: Collection[str]) -> str:
+    """Return that a host is recovered or in a maintenance; "" if none is."""
+    for query, what in ((_RECOVERED, "is recovered"), (_TAKEN, "is in a maintenance")):
+        host = connection.execute(query, {"hosts": sorted(hosts)}).scalar()
+        if host is not None:
+            return f"host {host} {what}"
     return ""
 
 
