@@ -51,6 +51,8 @@ def take(
         end(tx, row, recovery_states.RETURNED, "its agent has reported again, and was stopped: its guests run on", now)
         return None
     if fence != FENCE_COMMAND:
+        # Commands that have failed before do not make the host one that is off for certain (recoveries.is_off).
+        recoveries.update(tx, uuid, now, attempt=0)
         _fenced(tx, row, recovery_settings.RISKS[fence], now)
         return None
     if row.host.startswith("-"):

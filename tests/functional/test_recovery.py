@@ -465,6 +465,21 @@ def test_without_a_fence_the_risk_is_in_the_steps(database: Database) -> None:
     assert 2 == stage.evacuate()
 
 
+@pytest.mark.parametrize(("wish", "is_off"), [("none", False), ("storage", False), ("pdu", True)])
+def test_a_host_whose_command_has_failed_is_not_off_without_one(database: Database, wish: str, is_off: bool) -> None:
+    """The administrator takes the risk after a try: a guest may still run there, and nothing may write beside it."""
+    stage = Stage(database, settings=NAMED)
+    stage.conductor.outcomes.append(FAILED)
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    assert ("fencing", 1) == (stage.recovery()["status"], stage.recovery()["attempt"])
+    stage.conductor.operator.create_aggregate("hurry", {"recovery_fence": wish})
+    stage.conductor.operator.add_aggregate_host("hurry", "h1")
+    stage.go_on(40, "h1")
+    stage.conductor.run_fences()
+    assert ("moving", is_off) == (stage.recovery()["status"], database.write(recoveries.is_off, "h1"))
+
+
 def test_a_fence_that_is_not_configured_is_told(database: Database) -> None:
     stage = Stage(database, settings=dataclasses.replace(SETTINGS, fence_command=()))
     stage.lose("h1")
