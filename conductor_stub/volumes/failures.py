@@ -89,7 +89,9 @@ def _next_attempt(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCo
     released = claims.release(tx, row, claims.placed(row), ctx)
     tried = row.plan.get("tried", [])
     if failure.step == states.CAST_STEP:
-        return _elsewhere(tx, row, tried, {(host, pool)}, released, ctx)
+        # An earlier order may have reached the agent, which was killed before its report.
+        left = volumes.leaves(row, host, pool)
+        return _elsewhere(tx, row, tried, {(host, pool)}, {**released, **left}, ctx)
     tried = [*tried, _tried(row, host, pool, failure)]
     late = row.deadline is not None and row.deadline <= ctx.now
     must_stay = row.status == volume_states.RETYPING and row.spec["retype"]["migration_policy"] == NEVER

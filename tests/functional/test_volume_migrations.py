@@ -212,6 +212,20 @@ def test_a_destination_without_a_queue_is_replaced_at_once(volumes: Volumes) -> 
     assert (("copying", "m3@more#p3"), 2) == (migration(volumes, uuid), volumes.row(uuid)[2])
 
 
+def test_a_destination_that_was_killed_after_its_order_removes_its_copy(volumes: Volumes) -> None:
+    """The volume stays where it is, and may be written to: a later migration must not find the old copy."""
+    uuid = migrate(volumes, B)
+    volumes.backends.without_queue.add(B[0])
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    volumes.serve()
+    assert ("available", None, 2, SOURCE) == volumes.row(uuid)
+    assert ([], [uuid]) == tuple(volumes.volume_progress.removable(each[0], [uuid]) for each in (A, B))
+
+
 STEPS: list[tuple[str, Callable[[Volumes, str], object], str, str]] = [
     ("copied", lambda volumes, uuid: None, SOURCE, B[0]),
     ("removed", lambda volumes, uuid: volumes.done(uuid, "migrating", B[0]), DESTINATION, A[0]),

@@ -179,6 +179,18 @@ def test_a_backend_without_queue_is_replaced_at_once(volumes: Volumes) -> None:
     assert [(0, 0), (10, 1)] == volumes.allocated()
 
 
+def test_a_backend_that_was_killed_after_its_order_removes_what_it_has_made(volumes: Volumes) -> None:
+    """Its queue is gone before the backend counts as silent. The volume is made elsewhere at once."""
+    uuid = volumes.ask(A, B)
+    volumes.backends.without_queue = {A[0]}
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    assert ("creating", "working", 1, "m2@slow#p2") == volumes.row(uuid)
+    assert ([uuid], []) == tuple(volumes.volume_progress.removable(each[0], [uuid]) for each in (A, B))
+    volumes.done(uuid, host=B[0])
+    assert [uuid] == volumes.volume_progress.removable(A[0], [uuid])
+
+
 def test_lost_messages_are_repeated(volumes: Volumes) -> None:
     """Each step that is overdue is handed out again, by whichever conductor sweeps."""
     (made,) = volumes.operator.create_volumes({"size": 10})["volumes"]
