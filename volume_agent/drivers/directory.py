@@ -88,7 +88,7 @@ class DirectoryDriver(VolumeDriver):
                 name = volume_files.NAME.fullmatch(entry.name)
                 if name is not None:
                     with contextlib.suppress(FileNotFoundError):
-                        size = volume_files.virtual_size(entry.path, bool(name.group(2)))
+                        size = volume_files.listed_size(entry.path, bool(name.group(2)))
                         found.append(Stored(name.group(1), pool, size // units.Gi))
         return found
 

@@ -82,12 +82,26 @@ def usable_size(descriptor: int, path: pathlib.Path) -> int:
 
 
 def virtual_size(path: str | os.PathLike[str], is_image: bool) -> int:
-    """Return the bytes that a guest sees of a volume."""
+    """Return the bytes that a guest sees of a volume. :raises OSError: it cannot be read, or is no image"""
     if not is_image:
         return os.stat(path).st_size
     with open(path, "rb") as file:
-        size: int = _QCOW2_SIZE.unpack(file.read(_QCOW2_SIZE.size))[0]
+        header = file.read(_QCOW2_SIZE.size)
+    if not header.startswith(_QCOW2_MAGIC) or len(header) < _QCOW2_SIZE.size:
+        raise OSError(f"{os.fspath(path)} is no qcow2 image, although it is named so")
+    size: int = _QCOW2_SIZE.unpack(header)[0]
     return size
+
+
+def listed_size(path: str | os.PathLike[str], is_image: bool) -> int:
+    """Return the virtual size of a volume, or the size of its file if that cannot be read: it harms no other volume.
+
+    :raises FileNotFoundError:
+    """
+    try:
+        return virtual_size(path, is_image)
+    except OSError:
+        return os.stat(path).st_size
 
 
 def shown(name: str) -> str:

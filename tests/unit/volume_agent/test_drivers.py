@@ -377,6 +377,19 @@ def test_what_is_no_volume_is_left_alone(tmp_path: pathlib.Path) -> None:
     assert "mine" == (tmp_path / "p1" / "notes").read_text()
 
 
+def test_an_image_that_is_damaged_harms_no_other_volume(tmp_path: pathlib.Path) -> None:
+    """It is there with the size of its file, and can be deleted. It is neither copied nor extended."""
+    driver, whole, damaged, cut = directory(tmp_path), volume(), volume(), volume()
+    driver.create(whole)
+    for each, data in ((damaged, b"x" * 40), (cut, b"QFI")):
+        (tmp_path / "p1" / f"volume-{each.uuid}.qcow2").write_bytes(data)
+        assert ("p1", 0) == stored(driver)[each.uuid]
+        with pytest.raises(OSError, match="is no qcow2 image, although it is named so"):
+            driver.extend(each, 2)
+        driver.delete(each.uuid, "p1")
+    assert {whole.uuid: ("p1", 1)} == stored(driver)
+
+
 def test_a_directory_that_cannot_be_written_cannot_be_used(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
