@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from oslo_log import log as logging
 
 from fleet import context as fleet_context
+from fleet import errors
 from fleet.agent.life import Life, Process, Repeated, Served
+from fleet.agent.patience import Unanswered
 from volume_agent.backends.backend import Backend
 from volume_agent.ledger.reporter import Reporter
 from volume_agent.ledger.volume_calls import VolumeCalls
@@ -80,7 +82,13 @@ class VolumeAgent(Life[ServedBackend]):
     def _is_recovered(self, entry: ServedBackend) -> bool:
         try:
             recovery.recover(fleet_context.new_context(), entry.backend, self._calls, entry.manager.order)
+        except (Unanswered, errors.FleetError):
+            raise
         except OSError as failure:
             LOG.error("Backend %s cannot be used: %s", entry.name, failure)
+            return False
+        except Exception:
+            # A driver's bug must not keep the other backends of this process from being served.
+            LOG.exception("Backend %s cannot be used", entry.name)
             return False
         return True

@@ -73,8 +73,8 @@ class Backend:
         self._copies: dict[str, Volume] = {}
         #: Why the backend cannot be used; "" if it can.
         self.problem = "it has not reported yet"
-        #: What the ledger has on the backend and is not there, so that nothing may be made there; "" if nothing lacks.
-        self.lacks = ""
+        #: Why nothing may be made on the backend: its last comparison with the ledger has failed. "" if it succeeded.
+        self.unready = ""
 
     def set_strays(self, uuids: Collection[str]) -> None:
         """Count these volumes as foreign: the ledger does not have them here."""
@@ -116,8 +116,8 @@ class Backend:
 
         :raises OSError: the backend cannot be used now; errors.InvalidInput: its driver does not report pools in a list
         """
-        if self.lacks:
-            raise OSError(self.lacks)
+        if self.unready:
+            raise OSError(self.unready)
         stats = {**self._policy.of_pool(), **self.driver.stats()}
         allocated, more = self._allocated_gb(), self._policy.extra_capabilities
         reports = pool_report.flatten(self.name, stats, self._policy.zone)

@@ -36,11 +36,23 @@ def recover(
     expected stay: here may be all that there is of them. So does one on a wrong pool of the backend that is not on the
     right one.
 
+    A backend on which this fails counts as down until it succeeds.
+
     :param order: queues the work on a volume
     :raises patience.Unanswered: only when the agent stops
     :raises OSError: the backend cannot be used now
     """
-    backend.lacks = ""
+    try:
+        _recover(context, backend, calls, order)
+    except Exception as failure:
+        backend.unready = str(failure) or type(failure).__name__
+        raise
+    backend.unready = ""
+
+
+def _recover(
+    context: RequestContext, backend: Backend, calls: VolumeCalls, order: Callable[[RequestContext, str], object]
+) -> None:
     backend.driver.init_backend()
     stored = backend.driver.volumes()
     recorded = calls.of_host(context, backend.name)
@@ -77,11 +89,10 @@ def _require_data(backend: Backend, recorded: Iterable[Volume], stored: Collecti
     if lost and not backend.driver.simulated:
         first = min(lost, key=lambda each: each.uuid)
         number = sum(each.pool == first.pool for each in lost)
-        backend.lacks = (
+        raise OSError(
             f"pool {first.pool} is empty, and the ledger has {number} volumes there, such as {first.uuid} ({first.name}): "
             "mount its storage; if the data are gone for good, delete the volumes with 'fleet volume delete --force'"
         )
-        raise OSError(backend.lacks)
 
 
 def remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, queues: WorkQueues) -> None:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent of several backends: what one of them cannot do harms no other."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+import types
+from concurrent import futures
+from typing import Any, cast
+
+import pytest
+
+from fleet.agent.life import Process
+from fleet.agent.patience import Patience
+from fleet.agent.work_queues import WorkQueues
+from fleet.rpc import server as rpc_server
+from tests.unit.volume_agent.builders import options, stored, volume
+from tests.worlds.one_backend import GIVEN_UP, calls
+from tests.worlds.storage_ledger import StorageLedger
+from volume_agent.agent import Intervals, ServedBackend, VolumeAgent
+from volume_agent.backends.backend import Backend, Policy
+from volume_agent.drivers.base import VolumeDriver
+from volume_agent.drivers.directory import DirectoryDriver
+from volume_agent.drivers.fake import FakeDriver
+from volume_agent.ledger.reporter import Reporter
+from volume_agent.manager import BackendManager
+from volume_agent.work.volume import VolumeWorker
+
+
+class FakeServer:
+    def start(self, **_options: int) -> None:
+        """The backend has a queue from now on."""
+
+
+class AgentOf:
+    """An agent of the backends ``m1@0``, ``m1@1``, …, one for each driver."""
+
+    def __init__(self, *drivers: VolumeDriver) -> None:
+        self.conductor = StorageLedger()
+        known = calls(self.conductor, Patience(GIVEN_UP))
+        backends = [Backend(f"m1@{number}", driver, Policy("store", "z1")) for number, driver in enumerate(drivers)]
+        executor = futures.ThreadPoolExecutor(1)
+        self.entries = []
+        for backend in backends:
+            queues = WorkQueues(executor, slots=0)
+            manager = BackendManager(VolumeWorker(backend, known), queues)
+            server = cast("rpc_server.Server", FakeServer())
+            self.entries.append(ServedBackend(backend.name, server, queues, backend, manager))
+        presence: Any = types.SimpleNamespace(answered=lambda: None)
+        reporter = Reporter(cast("Any", self.conductor), presence, backends, lambda *_superseded: None)
+        process = Process(executor, threading.Event(), 1)
+        self.agent = VolumeAgent(self.entries, reporter, known, Intervals(60, 60), process)
+
+    def report(self) -> tuple[list[bool], list[str]]:
+        """Begin or go on; which backends are served then, and which of them are reported."""
+        self.agent._begin()
+        return [entry.serving for entry in self.entries], list(self.conductor.pools)
+
+
+def fake() -> FakeDriver:
+    return FakeDriver(options(fake_pools={"p1": "10"}))
+
+
+def test_a_backend_whose_driver_fails_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it raises. The others are served, and nothing is placed on this one meanwhile."""
+    broken, sound = fake(), fake()
+    world = AgentOf(broken, sound)
+    with monkeypatch.context() as damaged:
+
+        def fail() -> None:
+            raise ValueError("its list is no JSON")
+
+        damaged.setattr(broken, "init_backend", fail)
+        assert ([False, True], ["m1@1"]) == world.report()
+        assert "Backend m1@0 cannot be used" in caplog.text
+    assert ([True, True], ["m1@0", "m1@1"]) == world.report()
+
+
+def test_a_backend_that_is_not_served_is_not_reported(tmp_path: pathlib.Path) -> None:
+    """It would count as up without a queue, and be chosen again and again."""
+    (tmp_path / "p1").mkdir()
+    (tmp_path / "p2").symlink_to(tmp_path / "p1")
+    same = DirectoryDriver(options(directory_pools={name: str(tmp_path / name) for name in ("p1", "p2")}))
+    world = AgentOf(same)
+    assert ([False], []) == world.report()
+    (tmp_path / "p2").unlink()
+    assert ([True], ["m1@0"]) == world.report()
+    same.create(made := volume())
+    assert [made.uuid] == list(stored(same))
