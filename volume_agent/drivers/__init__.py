@@ -2,8 +2,8 @@
 """Drivers that create volumes. ``base`` is the interface; ``directory`` keeps them as files, ``lvm`` as logical volumes,
 ``fake`` as records in memory.
 
-``volume_files`` has the names and sizes of the files of ``directory``; ``volume_group`` and ``blocks`` are what ``lvm``
-needs of lvm2, and of block devices.
+``volume_files`` has the names and sizes of the files of ``directory``, and ``pool_directory`` holds its directories.
+``volume_group`` and ``blocks`` are what ``lvm`` needs of lvm2, and of block devices.
 """
 
 from __future__ import annotations

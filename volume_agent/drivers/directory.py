@@ -24,6 +24,7 @@ from fleet.agent.image import QCOW2, RAW
 from fleet.objects import Volume, VolumeConnection, VolumeImage
 from volume_agent.drivers import volume_files
 from volume_agent.drivers.base import Existing, Stored, VolumeDriver
+from volume_agent.drivers.pool_directory import PoolDirectory
 
 LOG = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class DirectoryDriver(VolumeDriver):
                 raise errors.ConfigError(
                     option="directory_pools", reason=f"has the path {path} for pool {name}, which is not absolute"
                 )
+        self._held: dict[str, PoolDirectory] = {}
         self._format = options.volume_format
         if self._format == QCOW2 and shutil.which(_QEMU_IMG) is None:
             raise errors.ConfigError(option="volume_format", reason=f"is {QCOW2}, and {_QEMU_IMG} is not installed")
@@ -55,6 +57,11 @@ class DirectoryDriver(VolumeDriver):
         for (name, path), (other, same) in itertools.combinations(self._pools.items(), 2):
             if path.samefile(same):
                 raise OSError(f"pools {name} and {other} are one directory: their volumes would be taken for copies")
+        for held in self._held.values():
+            held.release()
+        self._held = {}
+        for name, path in self._pools.items():
+            self._held[name] = PoolDirectory(name, path)
         for path in self._pools.values():
             for part in path.glob(f"{whole_file.PART}*"):
                 if volume_files.PART_NAME.fullmatch(part.name):
@@ -63,7 +70,7 @@ class DirectoryDriver(VolumeDriver):
 
     def stats(self) -> dict[str, object]:
         stored = self.volumes()
-        pools = [self._stats_of(name, path, stored) for name, path in self._pools.items()]
+        pools = [self._stats_of(name, self._directory(name), stored) for name in self._pools]
         return {"vendor_name": "fleet", "driver_version": "1", "storage_protocol": "file", "pools": pools}
 
     def _stats_of(self, name: str, path: pathlib.Path, stored: Collection[Stored]) -> dict[str, object]:
@@ -83,8 +90,8 @@ class DirectoryDriver(VolumeDriver):
 
     def volumes(self) -> Collection[Stored]:
         found: list[Stored] = []
-        for pool, directory in self._pools.items():
-            for entry in os.scandir(directory):
+        for pool in self._pools:
+            for entry in os.scandir(self._directory(pool)):
                 name = volume_files.NAME.fullmatch(entry.name)
                 if name is not None:
                     with contextlib.suppress(FileNotFoundError):
@@ -219,8 +226,9 @@ class DirectoryDriver(VolumeDriver):
 
     def manageable(self) -> Collection[Existing]:
         found: list[Existing] = []
-        for pool, directory in self._pools.items():
-            names = (entry.name for entry in os.scandir(directory) if not entry.is_dir(follow_symlinks=False))
+        for pool in self._pools:
+            entries = os.scandir(self._directory(pool))
+            names = (entry.name for entry in entries if not entry.is_dir(follow_symlinks=False))
             for name in sorted(names):
                 if volume_files.NAME.fullmatch(name) or name.startswith(whole_file.PART):
                     continue
@@ -297,9 +305,10 @@ class DirectoryDriver(VolumeDriver):
             whole_file.flush(directory)
 
     def _directory(self, pool: str | None) -> pathlib.Path:
-        if pool not in self._pools:
+        """:raises OSError: there is no such pool, or its file system is not mounted any more"""
+        if pool is None or pool not in self._pools:
             raise FileNotFoundError(f"there is no pool {pool}; directory_pools names {', '.join(self._pools)}")
-        return self._pools[pool]
+        return self._held[pool].require()
 
 
 def _is_thick(volume: Volume) -> bool:

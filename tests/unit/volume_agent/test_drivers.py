@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import fcntl
 import os
 import pathlib
 import shutil
@@ -142,8 +144,57 @@ def test_two_pools_cannot_be_one_directory(tmp_path: pathlib.Path) -> None:
         directory(tmp_path)
 
 
-def test_a_volume_does_not_move_to_where_it_is(tmp_path: pathlib.Path) -> None:
-    """The pools of two backends may be one directory. Its source, which would be removed then, is its only copy."""
+def test_two_backends_cannot_have_one_directory(tmp_path: pathlib.Path) -> None:
+    """Each would remove what the other writes, and take its volumes for copies. A backend that has ended is succeeded."""
+    one, other = directory(tmp_path), DirectoryDriver(options(directory_pools={"p": str(tmp_path / "p1")}))
+    part = tmp_path / "p1" / f".part-volume-{uuidutils.generate_uuid()}"
+    part.touch()
+    for _ in range(2):
+        with pytest.raises(OSError, match="pool p: .*/p1 cannot be served: another backend serves it"):
+            other.init_backend()
+    assert part.exists()
+    one.init_backend()
+    del one
+    other.init_backend()
+    other.create(made := volume("p"))
+    assert {made.uuid: ("p", 1)} == stored(other)
+
+
+def test_a_file_system_that_is_unmounted_under_the_backend_is_missed(tmp_path: pathlib.Path) -> None:
+    """Nothing is made, or taken for removed, in the directory below the mount point: the mount would hide it later."""
+    driver, made, given_up = directory(tmp_path), volume(), volume()
+    for each in (made, given_up):
+        driver.create(each)
+    (tmp_path / "p1").rename(tmp_path / "away")
+    (tmp_path / "p1").mkdir()
+    works: list[Callable[[], object]] = [
+        lambda: driver.create(volume()),
+        lambda: driver.delete(made.uuid, "p1"),
+        lambda: driver.unmanage(given_up.uuid, "p1"),
+        lambda: driver.connection(made.uuid, "p1"),
+        *(driver.stats, driver.volumes, driver.manageable),
+    ]
+    for work in works:
+        with pytest.raises(OSError, match="the file system of .*/p1 was unmounted while it was served"):
+            work()
+    (tmp_path / "p1").rmdir()
+    with pytest.raises(FileNotFoundError):
+        driver.delete(made.uuid, "p1")
+    (tmp_path / "away").rename(tmp_path / "p1")
+    driver.delete(made.uuid, "p1")
+    driver.unmanage(given_up.uuid, "p1")
+    assert ({}, [f"unmanaged-{given_up.uuid}"]) == (stored(driver), os.listdir(tmp_path / "p1"))
+
+
+def test_a_volume_does_not_move_to_where_it_is(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pools of two backends may be one directory, if its file system has no locks. Its source, which would be removed
+    then, is its only copy.
+    """
+
+    def lock(_descriptor: int, _how: int) -> None:
+        raise OSError(errno.EBADF, "not of a directory")
+
+    monkeypatch.setattr(fcntl, "flock", lock)
     one, other = directory(tmp_path), directory(tmp_path)
     made = volume("p1", 3)
     one.create(made)
