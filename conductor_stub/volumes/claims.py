@@ -352,6 +352,8 @@ def _deleted(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     released = release(tx, row, volumes.OWN, ctx)
     # The last place stays in the row of a deleted volume.
     gone = {"deleted": True, "deleted_at": ctx.now, "status": volume_states.DELETED}
+    if row.status in volume_states.FOUND:
+        gone["spec"] = {**row.spec, volumes.KEPT: True}
     deleted = volumes.write(tx, row, ctx.now, **gone, claimed_gb=released["claimed_gb"], **SETTLED)
     if row.snapshot_of is not None:
         _follow(tx, row.snapshot_of, ctx)

@@ -104,6 +104,24 @@ def test_a_backend_that_keeps_no_data_leaves_the_volume_as_it_was(volumes: Volum
     )
 
 
+def test_data_of_an_unmanaged_volume_are_never_removed(volumes: Volumes) -> None:
+    """Even if their pool was away when they were to lose the name of a volume. What is left elsewhere goes."""
+    uuid, deleted = volumes.available(), volumes.available()
+    volumes.volume_scheduler.answers.append([B])
+    volumes.operator.migrate_volume(uuid)
+    volumes.serve()
+    volumes.clock.advance(volumes.limits.service_down_time_s + 1)
+    volumes.add_backend(*A)
+    volumes.volume_sweeper.sweep()
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    volumes.serve()
+    volumes.operator.unmanage_volume(uuid)
+    volumes.operator.delete_volume(deleted)
+    assert ("deleted", "deleted") == (volumes.done(uuid, "unmanaging"), volumes.done(deleted, "deleting"))
+    assert [deleted] == volumes.volume_progress.removable(A[0], [uuid, deleted])
+    assert [uuid] == volumes.volume_progress.removable(B[0], [uuid])
+
+
 def test_a_thick_volume_needs_no_free_space_but_for_its_growth(volumes: Volumes) -> None:
     """60 GiB lie there, 40 are free: they fit, and so does a last part of a GiB that the volume grows by."""
     volumes.operator.create_volume_type({"name": "solid", "extra_specs": {"provisioning:type": "thick"}})

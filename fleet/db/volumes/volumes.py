@@ -56,6 +56,8 @@ FORCED = "deletion_forced"
 #: A backend removes data of a live volume only from these pools. On any other pool the data may be the only copy, even if
 #: the row names another pool.
 LEFT = "left_on"
+#: Key of ``spec`` of a deleted volume: it was unmanaged, and its data stay.
+KEPT = "data_kept"
 #: Key of ``spec``: volumes that are created as copies of this one. A new copy removes those that are finished.
 COPIED_TO = "copied_to"
 _BEING_COPIED = (
@@ -216,12 +218,19 @@ def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[VolumeRo
 
 
 def removable(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
-    """Return the volumes that are deleted, or live elsewhere and have left data on the backend."""
+    """Return the volumes that are deleted, or live elsewhere and have left data on the backend.
+
+    Data of unmanaged volumes are not removed, even if they still have the name of a volume.
+    """
     query = sa.select(VOLUMES).where(_THESE).order_by(VOLUMES.c.uuid)
     known = connection.execute(query, {"wanted": list(uuids)})
-    return [
-        row.uuid for row in known if row.deleted or (host not in (row.host, row.held_host) and _has_left(row, host))
-    ]
+    return [row.uuid for row in known if _is_removable(row, host)]
+
+
+def _is_removable(row: VolumeRow, host: str) -> bool:
+    if row.deleted and not row.spec.get(KEPT):
+        return True
+    return host not in (row.host, row.held_host) and _has_left(row, host)
 
 
 def _has_left(row: VolumeRow, host: str) -> bool:
