@@ -302,6 +302,10 @@ def begin_deletion(
     if with_snapshots:
         for snapshot in volumes.snapshot_uuids(tx, uuid):
             begin_deletion(tx, snapshot, ctx, force=force)
+        row = volumes.lock(tx, uuid)
+        if row.deleted:
+            # It waited for the last of them.
+            return row
         if volumes.snapshot_uuids(tx, uuid):
             return volumes.note(tx, row, spec={**_keep_force(row, force), volumes.WITH_SNAPSHOTS: True})
     conditions.require_no_snapshots(tx, row)

@@ -74,6 +74,17 @@ def test_snapshots_of_a_backend_that_is_down_go_with_their_volume(volumes: Volum
     assert {uuid, snapshot} == set(volumes.volume_progress.removable(A[0], [uuid, snapshot]))
 
 
+def test_a_volume_that_waits_for_its_snapshots_is_released_once(volumes: Volumes) -> None:
+    """The administrator asks again when the backend is down: the last snapshot takes the volume with it."""
+    uuid, other = volumes.available(), volumes.available()
+    volumes.operator.create_snapshot(uuid)
+    assert "deleting" == delete(volumes, uuid, force=True, with_snapshots=True)
+    lose(volumes, A[0])
+    assert "deleted" == delete(volumes, uuid, force=True, with_snapshots=True)
+    assert [(10, 1), (0, 0)] == volumes.allocated()
+    assert "available" == volumes.row(other)[0]
+
+
 @pytest.mark.parametrize("down", ["source", "destination"])
 def test_one_backend_of_a_volume_that_migrates_is_down(volumes: Volumes, down: str) -> None:
     """The other one removes what it has, before the volume is deleted. Asking once is enough."""
