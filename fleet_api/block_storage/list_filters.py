@@ -50,7 +50,7 @@ def _pairs(text: str) -> dict[str, str]:
     """Clients send a literal of Python. :raises errors.InvalidInput:"""
     try:
         found = ast.literal_eval(text) if len(text) <= _MOST_CHARACTERS else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(each, str) for pair in found.items() for each in pair):
         raise errors.InvalidInput(field=_METADATA, reason="must be texts by name, as in {'key': 'value'}")

@@ -37,9 +37,13 @@ def ordered(
     The parameters are those of :func:`orders`.
     """
     for field, direction in reversed(orders(request, known, default, has_sort)):
-        # What has no value comes first.
-        found = sorted(found, key=lambda each: (each[field] is not None, each[field] or 0), reverse=direction == "desc")
+        found = sorted(found, key=lambda each: _place(each[field]), reverse=direction == "desc")
     return found
+
+
+def _place(value: object) -> tuple[bool, object]:
+    """Return the key to sort by. Entries without a value come first; an empty text is a value."""
+    return value is not None, 0 if value is None else value
 
 
 def orders(

@@ -331,10 +331,16 @@ def test_a_full_part_has_a_link(client: testing.TestClient) -> None:
     assert "volumes_links" not in send(client, "GET", "/volumes?limit=6").json
 
 
-def test_lists_in_another_order(client: testing.TestClient) -> None:
+def test_lists_in_another_order(client: testing.TestClient, conductor: HttpConductor) -> None:
     uuids = [factories.uuid(n) for n in range(10, 15)]
     for query in ("sort_key=id&sort_dir=asc", "sort=id:asc"):
         assert uuids == [each["id"] for each in send(client, "GET", f"/volumes?{query}").json["volumes"]]
+    conductor.answers["list_volumes"] = [
+        {**VOLUME, "uuid": uuid, "availability_zone": zone}
+        for uuid, zone in zip(uuids, ("west", None, "", "east"), strict=False)
+    ]
+    found = send(client, "GET", "/volumes/detail?sort=availability_zone:asc").json["volumes"]
+    assert [None, "", "east", "west"] == [each["availability_zone"] for each in found]
     assert 400 == send(client, "GET", "/volumes?sort=shoe:asc").status_code
     assert 400 == send(client, "GET", "/volumes?sort=id:up").status_code
 
@@ -348,7 +354,8 @@ def test_lists_in_another_order(client: testing.TestClient) -> None:
         ("bootable=false&id=" + factories.uuid(11), [11]),
         ("availability_zone=west", [13]),
         ("user_id=alice&size=2", [14]),
-        *((wrong, None) for wrong in ("metadata=env", "metadata={1:2}", "metadata=" + "[" * 3000, "bootable=maybe")),
+        *((wrong, None) for wrong in ("metadata=env", "metadata={1:2}", "metadata={[]:1}", "bootable=maybe")),
+        ("metadata=" + "[" * 3000, None),
         *((unknown, None) for unknown in ("created_at=gt:2026-01-01", "shoe=1")),
     ],
 )
