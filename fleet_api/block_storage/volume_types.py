@@ -222,11 +222,15 @@ class VolumeTypes:
 
 
 def find(conductor: Conductor, request: falcon.Request, name: str) -> VolumeType:
-    """Find a volume type by id or name. :raises errors.NotFound:"""
-    found = next((each for each in _all(conductor, request) if name in (str(each.id), each.name)), None)
-    if found is None:
+    """Find a volume type by id, or by name: clients send the id, and another type may be called like it.
+
+    :raises errors.NotFound:
+    """
+    known = _all(conductor, request)
+    found = [each for each in known if str(each.id) == name] or [each for each in known if each.name == name]
+    if not found:
         raise errors.NotFound(kind="Volume type", name=name)
-    return found
+    return found[0]
 
 
 def _all(conductor: Conductor, request: falcon.Request) -> list[VolumeType]:

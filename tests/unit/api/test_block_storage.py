@@ -325,6 +325,14 @@ def test_old_names_of_a_volume_and_the_id_of_its_type(client: testing.TestClient
     assert [("create_volumes", {"request": wanted})] == conductor.writes
 
 
+def test_a_type_whose_name_is_the_id_of_another(client: testing.TestClient, conductor: HttpConductor) -> None:
+    """Clients look up names in the list, and send the id."""
+    conductor.answers["list_volume_types"] = [{**FAST, "id": 9, "name": "7"}, FAST]
+    for given, meant in (("7", "fast"), ("9", "7"), ("fast", "fast")):
+        assert 202 == send(client, "POST", "/volumes", {"volume": {"size": 1, "volume_type": given}}).status_code
+        assert meant == conductor.writes[-1][1]["request"]["volume_type"]
+
+
 def test_a_full_part_has_a_link(client: testing.TestClient) -> None:
     """Also if nothing follows: clients go on until a part is not full."""
     assert "volumes_links" in send(client, "GET", "/volumes?limit=5").json
