@@ -77,6 +77,7 @@ def claim(
     plan.pop("copied", None)
     if not is_new:
         plan["copy_from"] = pools.location_info(tx, *volumes.place_of(row))
+        plan["old_copy"] = volumes.may_have_left(row, place.host, place.nodename)
     return volumes.write(
         tx,
         row,

@@ -69,6 +69,7 @@ class VolumePlan(TypedDict, total=False):
     :param to: location that the user named
     :param alternates: the scheduler's other choices, best first
     :param copy_from: address of the data on the source
+    :param old_copy: whether the destination may have an old copy
     :param tried: attempts that failed
     :param refusals: how often no scheduler had a pool
     :param copied: per cent of the volume that is copied
@@ -77,6 +78,7 @@ class VolumePlan(TypedDict, total=False):
     to: str
     alternates: list[StoredPlace]
     copy_from: str | None
+    old_copy: bool
     tried: list[TriedPool]
     refusals: int
     copied: int

@@ -125,6 +125,8 @@ class Volume:
     held_pool: fields.Text | None = None
     #: Of a migration: where the source's data are, as the driver there reports it.
     copy_from: fields.LongText | None = None
+    #: Of a migration: the destination may have a copy that an earlier attempt has left. It is older than the volume.
+    old_copy: fields.Flag = False
     #: The volume or snapshot whose data this one begins with. A snapshot has its volume here too.
     source_uuid: fields.Uuid | None = None
     #: The image whose data it begins with.

@@ -226,6 +226,35 @@ def test_a_destination_that_was_killed_after_its_order_removes_its_copy(volumes:
     assert ([], [uuid]) == tuple(volumes.volume_progress.removable(each[0], [uuid]) for each in (A, B))
 
 
+def test_an_old_copy_on_the_destination_is_replaced(volumes: Volumes) -> None:
+    """The agent is back, and has not removed it yet. The volume may have been written to since then."""
+
+    def sent() -> tuple[tuple[str | None, str | None], bool]:
+        (found,) = volumes.volume_progress.of_host(B[0], [uuid])
+        return found.acting, found.old_copy
+
+    uuid = migrate(volumes, B)
+    assert (B, False) == sent()
+    volumes.clock.advance(61)
+    volumes.add_backend(*A)
+    volumes.volume_sweeper.sweep()
+    volumes.volume_scheduler.answers.append(no_valid_host())
+    volumes.serve()
+    for each in (A, B):
+        volumes.add_backend(*each)
+    volumes.volume_scheduler.answers.append([B])
+    volumes.operator.migrate_volume(uuid)
+    volumes.serve()
+    assert (B, True) == sent()
+    volumes.done(uuid, "migrating", B[0])
+    volumes.done(uuid, "available", A[0])
+    volumes.volume_scheduler.answers.append([A])
+    volumes.operator.migrate_volume(uuid)
+    volumes.serve()
+    (back,) = volumes.volume_progress.of_host(A[0], [uuid])
+    assert (A, False) == (back.acting, back.old_copy)
+
+
 STEPS: list[tuple[str, Callable[[Volumes, str], object], str, str]] = [
     ("copied", lambda volumes, uuid: None, SOURCE, B[0]),
     ("removed", lambda volumes, uuid: volumes.done(uuid, "migrating", B[0]), DESTINATION, A[0]),

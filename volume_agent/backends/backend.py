@@ -81,6 +81,10 @@ class Backend:
         with self._lock:
             self._strays = frozenset(uuids)
 
+    def is_stray(self, uuid: str) -> bool:
+        with self._lock:
+            return uuid in self._strays
+
     def adopt(self, uuid: str) -> None:
         """The ledger has this volume here now: what an earlier attempt has left is no longer foreign."""
         with self._lock:

@@ -92,7 +92,8 @@ class VolumeDriver(abc.ABC):
         """
 
     def receive(self, volume: Volume, pool: str) -> None:
-        """Make the volume on ``pool``, with its data. If it exists there already, do nothing.
+        """Make the volume on ``pool``, with its data. If it exists there already, do nothing; but if ``volume.old_copy``
+        is set, make it again in place of what is there.
 
         The data are on another pool, of this backend or another; ``volume.copy_from`` is the ``location_info`` that the
         driver there has reported. They do not change meanwhile. Make all of it or nothing, also if the machine crashes.

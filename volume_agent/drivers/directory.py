@@ -141,10 +141,10 @@ class DirectoryDriver(VolumeDriver):
         """The source is a file that this machine can read: on a pool of the machine, or on a shared file system."""
         directory = self._directory(pool)
         there = volume_files.find(directory, volume.uuid)
-        if there is None:
-            self._copy(volume, _source_of(volume), directory)
-        elif _is_source(there, volume):
+        if there is not None and _is_source(there, volume):
             raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
+        if there is None or volume.old_copy:
+            self._copy(volume, _source_of(volume), directory)
 
     def copied_percent(self, volume: Volume, pool: str) -> int | None:
         """Return the percentage from the size of the partial file, which grows as it is written; holes count as written."""

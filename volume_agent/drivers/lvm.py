@@ -127,9 +127,10 @@ class LvmDriver(VolumeDriver):
     def receive(self, volume: Volume, pool: str) -> None:
         """The source is a logical volume that is active on this machine."""
         there = self._pool(pool)
-        if _find(there, volume.uuid) is not None:
-            if volume.copy_from == f"{_LOCATION}{there.group.name}":
-                raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
+        found = _find(there, volume.uuid)
+        if found is not None and volume.copy_from == f"{_LOCATION}{there.group.name}":
+            raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
+        if found is not None and not volume.old_copy:
             return
         self._require_kind(volume, there)
         if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
@@ -137,6 +138,8 @@ class LvmDriver(VolumeDriver):
         source = pathlib.Path("/dev", volume.copy_from.removeprefix(_LOCATION), _name(volume))
         if not source.is_block_device():
             raise FileNotFoundError(f"the data of {volume.location} are not on this machine: there is no {source}")
+        if found is not None:
+            there.group.remove(found.name)
         part = f"{_PART}{_name(volume)}"
         try:
             self._make(there, part, volume.size_gb * units.Gi)

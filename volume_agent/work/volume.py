@@ -34,7 +34,8 @@ class VolumeWorker:
         try:
             volume = self._calls.find(context, self._backend.name, uuid)
             while volume is not None and self._is_mine(volume):
-                self._backend.adopt(uuid)
+                if volume.step != volume_states.COPYING:
+                    self._backend.adopt(uuid)
                 context = context.under(volume.request_id).about(
                     volume=uuid, attempt=volume.attempt, host=self._backend.name
                 )
@@ -133,16 +134,32 @@ class VolumeWorker:
         assert volume.held_pool is not None, "the ledger has given the volume its destination"
         try:
             failpoints.hit("agent.migrate.before")
+            self._require_no_stray(volume, volume.held_pool)
             with self._backend.copying(volume):
                 self._backend.driver.receive(volume, volume.held_pool)
         except Exception as failure:
             LOG.warning("Volume %s cannot migrate to pool %s: %s", volume.uuid, volume.held_pool, failure)
-            is_source = isinstance(failure, FileExistsError)
-            if self._is_over(context, volume) or not (is_source or self._remove(volume)):
+            # What is on the pool is not the copy, and stays.
+            is_other = isinstance(failure, FileExistsError)
+            if self._is_over(context, volume) or not (is_other or self._remove(volume)):
                 return None
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
+        self._backend.adopt(volume.uuid)
         failpoints.hit("agent.migrate.after")
         return self._created(context, volume)
+
+    def _require_no_stray(self, volume: Volume, pool: str) -> None:
+        """Neither take for the copy, nor replace, what the pool has of a volume that the ledger does not know there.
+
+        :raises FileExistsError:
+        """
+        if volume.old_copy or not self._backend.is_stray(volume.uuid):
+            return
+        if any((each.uuid, each.pool) == (volume.uuid, pool) for each in self._backend.driver.volumes()):
+            raise FileExistsError(
+                f"pool {pool} has data of this volume that the ledger does not know, older or newer than the volume: "
+                "remove or rename them"
+            )
 
     def _leave(self, context: RequestContext, volume: Volume) -> Volume | None:
         failpoints.hit("agent.leave.before")

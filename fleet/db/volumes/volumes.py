@@ -243,6 +243,11 @@ def leaves(row: VolumeRow, host: str | None, pool: str | None) -> Values:
     return {"spec": {**row.spec, LEFT: sorted({*row.spec.get(LEFT, ()), place})}}
 
 
+def may_have_left(row: VolumeRow, host: str, pool: str) -> bool:
+    """Return True if data of the volume may be on a pool, where it is not."""
+    return location.append_host(host, pool) in row.spec.get(LEFT, ())
+
+
 def returns(row: VolumeRow, host: str, pool: str) -> Values:
     """Return the columns of a volume that gets space of a pool, on which its data no longer count as left."""
     places = set(row.spec.get(LEFT, ())) - {location.append_host(host, pool)}
@@ -364,6 +369,7 @@ def to_volume(row: VolumeRow) -> Volume:
         held_host=row.held_host,
         held_pool=row.held_pool,
         copy_from=row.plan.get("copy_from"),
+        old_copy=row.plan.get("old_copy", False),
         source_uuid=(row.spec.get("source") or {}).get("uuid"),
         image=VolumeImage(**row.spec["image"]) if row.spec.get("image") else None,
         reference=row.spec.get("reference"),

@@ -136,6 +136,30 @@ def test_a_volume_is_copied_to_another_pool(driver: VolumeDriver) -> None:
         driver.receive(dataclasses.replace(made, copy_from="elsewhere"), "p1")
 
 
+def test_an_old_copy_is_replaced(tmp_path: pathlib.Path) -> None:
+    """Only if the ledger knows it, and only when the new one is whole."""
+    driver, made = directory(tmp_path), volume()
+    driver.create(made)
+    source, copy = (tmp_path / pool / f"volume-{made.uuid}" for pool in ("p1", "p2"))
+    moving = dataclasses.replace(made, copy_from=location(driver, "p1"))
+    driver.receive(moving, "p2")
+
+    def begin() -> bytes:
+        with open(copy, "rb") as file:
+            return file.read(3)
+
+    with open(source, "r+b") as file:
+        file.write(b"new")
+    driver.receive(moving, "p2")
+    assert bytes(3) == begin()
+    driver.receive(dataclasses.replace(moving, old_copy=True), "p2")
+    assert b"new" == begin()
+    source.unlink()
+    with pytest.raises(FileNotFoundError, match="has no volume or snapshot"):
+        driver.receive(dataclasses.replace(moving, old_copy=True), "p2")
+    assert b"new" == begin()
+
+
 def test_two_pools_cannot_be_one_directory(tmp_path: pathlib.Path) -> None:
     """Each would take the volumes of the other for copies that an aborted migration has left."""
     (tmp_path / "p1").mkdir()

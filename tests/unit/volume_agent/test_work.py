@@ -461,6 +461,25 @@ def test_a_stray_that_the_ledger_places_here_again_is_counted() -> None:
     assert ("available", 5) == (world.status(made.uuid), report.capabilities["allocated_capacity_gb"])
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["unknown", "known to be old"])
+def test_a_stray_is_not_taken_for_the_copy_of_a_migration(known: bool) -> None:
+    """It may be all that there is of the volume, or old: it is neither the volume nor removed, unless the ledger knows."""
+    moving = migrating(old_copy=known)
+    world = OneBackend()
+    world.driver.create(dataclasses.replace(moving, host=HOST, pool="p1", size_gb=9))
+    world.recover()
+    world.conductor.volumes[moving.uuid] = moving
+    world.run(moving.uuid)
+    if known:
+        assert ([], ("p1", 3)) == (world.conductor.failures, stored(world.driver)[moving.uuid])
+    else:
+        (failure,) = world.conductor.failures
+        assert "pool p1 has data of this volume that the ledger does not know" in failure["message"]
+        assert ("p1", 9) == stored(world.driver)[moving.uuid]
+        (report,) = world.backend.report()
+        assert 0 == report.capabilities["allocated_capacity_gb"]
+
+
 def test_a_report_has_what_the_operator_configured() -> None:
     """Extra capabilities are added to each pool."""
     policy = Policy("fast", "z1", 10, "auto", "1 == 1", None, {"tier": "gold"})
