@@ -144,7 +144,14 @@ def _with(report: PoolReport, **capabilities: object) -> PoolReport:
 
 def load(conf: cfg.ConfigOpts) -> list[Backend]:
     """Return the backends that the configuration names. :raises errors.ConfigError: errors.ClassNotFound:"""
-    return [_load(conf, section) for section in sections(conf)]
+    loaded = [_load(conf, section) for section in sections(conf)]
+    taken: dict[str, str] = {}
+    for backend in loaded:
+        for place in backend.driver.places():
+            if taken.setdefault(place, backend.name) != backend.name:
+                reason = f"names {taken[place]} and {backend.name}, which both have {place}: give each its own pools"
+                raise errors.ConfigError(option="enabled_backends", reason=reason)
+    return loaded
 
 
 def names(conf: cfg.ConfigOpts) -> list[str]:

@@ -60,6 +60,10 @@ class VolumeDriver(abc.ABC):
     def __init__(self, options: object) -> None:
         """:param options: of the backend's section. :raises errors.ConfigError: an option is wrong"""
 
+    def places(self) -> Collection[str]:
+        """Return names of the storage that no other backend of this process may have. The default has none."""
+        return ()
+
     @abc.abstractmethod
     def init_backend(self) -> None:
         """Prepare the backend, and remove partial volumes that a crash has left. Called before any other method.

@@ -71,6 +71,9 @@ class LvmDriver(VolumeDriver):
                 raise errors.ConfigError(option="lvm_pools", reason=reason)
         self._blocks = blocks or Blocks()
 
+    def places(self) -> Collection[str]:
+        return [f"{pool.group.name}{'/' * bool(pool.thin)}{pool.thin}" for pool in self._pools.values()]
+
     def init_backend(self) -> None:
         for name, pool in self._pools.items():
             volumes = pool.group.volumes()

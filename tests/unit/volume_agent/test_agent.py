@@ -11,14 +11,20 @@ from typing import Any, cast
 
 import pytest
 
+from fleet import conf as fleet_conf
+from fleet import errors
+from fleet.agent import commands
 from fleet.agent.life import Process
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.rpc import server as rpc_server
+from tests.configuration import configuration
 from tests.unit.volume_agent.builders import options, stored, volume
 from tests.worlds.one_backend import GIVEN_UP, calls
 from tests.worlds.storage_ledger import StorageLedger
+from volume_agent import conf as volume_conf
 from volume_agent.agent import Intervals, ServedBackend, VolumeAgent
+from volume_agent.backends import backend as backends
 from volume_agent.backends.backend import Backend, Policy
 from volume_agent.drivers.base import VolumeDriver
 from volume_agent.drivers.directory import DirectoryDriver
@@ -39,16 +45,16 @@ class AgentOf:
     def __init__(self, *drivers: VolumeDriver) -> None:
         self.conductor = StorageLedger()
         known = calls(self.conductor, Patience(GIVEN_UP))
-        backends = [Backend(f"m1@{number}", driver, Policy("store", "z1")) for number, driver in enumerate(drivers)]
+        made = [Backend(f"m1@{number}", driver, Policy("store", "z1")) for number, driver in enumerate(drivers)]
         executor = futures.ThreadPoolExecutor(1)
         self.entries = []
-        for backend in backends:
+        for backend in made:
             queues = WorkQueues(executor, slots=0)
             manager = BackendManager(VolumeWorker(backend, known), queues)
             server = cast("rpc_server.Server", FakeServer())
             self.entries.append(ServedBackend(backend.name, server, queues, backend, manager))
         presence: Any = types.SimpleNamespace(answered=lambda: None)
-        reporter = Reporter(cast("Any", self.conductor), presence, backends, lambda *_superseded: None)
+        reporter = Reporter(cast("Any", self.conductor), presence, made, lambda *_superseded: None)
         process = Process(executor, threading.Event(), 1)
         self.agent = VolumeAgent(self.entries, reporter, known, Intervals(60, 60), process)
 
@@ -77,6 +83,22 @@ def test_a_backend_whose_driver_fails_is_tried_again(
         assert ([False, True], ["m1@1"]) == world.report()
         assert "Backend m1@0 cannot be used" in caplog.text
     assert ([True, True], ["m1@0", "m1@1"]) == world.report()
+
+
+@pytest.mark.parametrize(("second", "taken"), [("vg1", "vg1"), ("vg1/pool", ""), ("vg2", ""), ("vg1/", "vg1")])
+def test_two_backends_have_no_volume_group_in_common(monkeypatch: pytest.MonkeyPatch, second: str, taken: str) -> None:
+    """Each would remove what the other is making. A thin pool of the group is another place."""
+    monkeypatch.setattr(commands, "find", lambda program: program)
+    conf = configuration(fleet_conf.register_opts, volume_conf.register_opts, host="m1", enabled_backends=["a", "b"])
+    for section, place in (("a", "vg1"), ("b", second)):
+        volume_conf.options_of(conf, section)
+        conf.set_override("volume_driver", "lvm", section)
+        conf.set_override("lvm_pools", {"p": place}, section)
+    if taken:
+        with pytest.raises(errors.ConfigError, match=f"names m1@a and m1@b, which both have {taken}:"):
+            backends.load(conf)
+    else:
+        assert ["m1@a", "m1@b"] == [each.name for each in backends.load(conf)]
 
 
 def test_a_backend_that_is_not_served_is_not_reported(tmp_path: pathlib.Path) -> None:
