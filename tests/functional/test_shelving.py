@@ -275,26 +275,45 @@ def test_a_host_without_a_shelf_keeps_it(conductor: Conductor) -> None:
         conductor.operator.shelve_offload_instance(uuid)
 
 
-def test_addresses_and_volumes_stay(conductor: Conductor) -> None:
-    """Also if no host has room: the volume is reserved until the guest runs again."""
+def with_a_volume(conductor: Conductor, **request: Any) -> tuple[str, str]:
+    """An instance, and a volume that it has."""
     conductor.add_backend("m1@files", "data")
-    conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"})
     (volume,) = conductor.operator.create_volumes({"size": 1})["volumes"]
-    values = {"status": "available", "step": None, "host": "m1@files", "pool": "data"}
+    values = {"status": "in-use", "step": None, "host": "m1@files", "pool": "data"}
     connection = {"kind": "fake", "path": "/data", "format": "raw"}
-    conductor.database.write(lambda tx: tx.update(models.volumes, volume["uuid"], {**values, "connection": connection}))
-    uuid = running(conductor, networks="auto")
-    address = shown(conductor, uuid)["interfaces"]
+    conductor.database.write(lambda tx: tx.update(models.volumes, volume["uuid"], values))
+    uuid = running(conductor, **request)
     attachment = {
         "uuid": "0" * 36, "volume_uuid": volume["uuid"], "instance_uuid": uuid, "device": "vdb", "status": "attached",
         "attempt": 1, "connection": connection, "created_at": conductor.clock(),
     }  # fmt: skip
     conductor.database.write(lambda tx: tx.insert(models.volume_attachments, attachment))
-    conductor.database.write(lambda tx: tx.update(models.volumes, volume["uuid"], {"status": "in-use"}))
+    return uuid, volume["uuid"]
+
+
+def test_a_volume_that_is_detached_meanwhile_is_available(conductor: Conductor) -> None:
+    """The host has destroyed the guest, and detaches nothing any more."""
+    uuid, volume = with_a_volume(conductor)
+    conductor.operator.shelve_instance(uuid)
+    conductor.operator.detach_volume(uuid, volume)
+    assert report(conductor, uuid, states.SHELVING, OFF)
+    assert "detaching" == conductor.operator.show_volume(volume)["status"]
+    assert report(conductor, uuid, OFFLOADING, GONE)
+    assert ("available", []) == (
+        conductor.operator.show_volume(volume)["status"],
+        conductor.operator.list_attachments([uuid]),
+    )
+
+
+def test_addresses_and_volumes_stay(conductor: Conductor) -> None:
+    """Also if no host has room: the volume is reserved until the guest runs again."""
+    conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"})
+    uuid, volume = with_a_volume(conductor, networks="auto")
+    address = shown(conductor, uuid)["interfaces"]
 
     def held() -> tuple[Any, str, str]:
         (found,) = conductor.operator.list_attachments([uuid])
-        status = conductor.operator.show_volume(volume["uuid"])["status"]
+        status = conductor.operator.show_volume(volume)["status"]
         return shown(conductor, uuid)["interfaces"], found["status"], status
 
     shelve(conductor, uuid)
@@ -306,7 +325,7 @@ def test_addresses_and_volumes_stay(conductor: Conductor) -> None:
     conductor.scheduler.answers.append([("h2", ())])
     conductor.operator.unshelve_instance(uuid)
     conductor.work()
-    assert [volume["uuid"]] == [each["volume_uuid"] for each in conductor.compute.builds[-1][1]["volumes"]]
+    assert [volume] == [each["volume_uuid"] for each in conductor.compute.builds[-1][1]["volumes"]]
     conductor.claim(uuid, "h2", attempt=3)
     conductor.finish(uuid, "h2", attempt=3)
     assert (address, "attached", "in-use") == held()

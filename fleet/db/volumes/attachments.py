@@ -194,8 +194,13 @@ def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
 
 
 def reserve(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
-    """``attached → reserved``: a locked instance has no guest for a while, and keeps its volumes."""
+    """``attached → reserved``: a locked instance has no guest for a while, and keeps its volumes.
+
+    One that is being detached is available: no host has a guest that it must be taken from.
+    """
     for row in _lock_of(tx, instance_uuid):
+        if row.status == volume_states.DETACHING:
+            remove(tx, row, now)
         if row.status == volume_states.ATTACHED:
             tx.update(ATTACHMENTS, row.uuid, {"status": volume_states.RESERVED})
             volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.RESERVED)
