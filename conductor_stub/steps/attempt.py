@@ -32,12 +32,16 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """The failure of an attempt: its step, the name and message of the error, and the seconds that it had run."""
+    """The failure of an attempt: its step, the name and message of the error, and the seconds that it had run.
+
+    :param leaves: of a volume: data of the attempt may be on the pool still
+    """
 
     step: str
     code: str
     message: str
     duration_s: float | None = None
+    leaves: bool = False
 
     def event(self) -> dict[str, object]:
         """Columns of the event that records it."""
@@ -52,7 +56,8 @@ class Failure:
 def no_queue(host: str, binary: str = services.COMPUTE) -> Failure:
     """The broker returned the order: the agent of ``host`` has no queue."""
     down = errors.ServiceDown(binary=binary, host=host, reason="it has no queue on the broker")
-    return Failure(states.CAST_STEP, type(down).__name__, down.message)
+    # This may be the second order: the agent was killed after the first.
+    return Failure(states.CAST_STEP, type(down).__name__, down.message, leaves=True)
 
 
 def usable(

@@ -18,6 +18,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
+from fleet.json_codec import JSONObject
 from fleet.objects import Place, location
 from fleet.objects.plans import TriedPool
 
@@ -52,7 +53,7 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
 
 def _unmade(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
     """A snapshot can be nowhere else than its volume."""
-    released = claims.release(tx, row, volumes.OWN, ctx)
+    released = {**claims.release(tx, row, volumes.OWN, ctx), **_left(row, failure)}
     why = {"error": failure.code, "message": f"The snapshot was not made: {failure.message}", "details": {}}
     return volumes.write(tx, row, ctx.now, **released, status=volume_states.ERROR, failure=why, **SETTLED)
 
@@ -87,11 +88,10 @@ def _next_attempt(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCo
     """Release the claim, and try another pool."""
     host, pool = volumes.acting_place(row)
     released = claims.release(tx, row, claims.placed(row), ctx)
+    released.update(_left(row, failure))
     tried = row.plan.get("tried", [])
     if failure.step == states.CAST_STEP:
-        # An earlier order may have reached the agent, which was killed before its report.
-        left = volumes.leaves(row, host, pool)
-        return _elsewhere(tx, row, tried, {(host, pool)}, {**released, **left}, ctx)
+        return _elsewhere(tx, row, tried, {(host, pool)}, released, ctx)
     tried = [*tried, _tried(row, host, pool, failure)]
     late = row.deadline is not None and row.deadline <= ctx.now
     must_stay = row.status == volume_states.RETYPING and row.spec["retype"]["migration_policy"] == NEVER
@@ -101,6 +101,13 @@ def _next_attempt(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCo
         return give_up(tx, row, retries_exceeded(row, tried), ctx, plan={"tried": tried}, **released)
     another = {**released, "attempt": row.attempt + 1}
     return _elsewhere(tx, row, tried, {_place(each) for each in tried}, another, ctx)
+
+
+def _left(row: VolumeRow, failure: Failure) -> JSONObject:
+    """Columns of a volume that may have left data where an attempt has failed."""
+    # It stays where it is.
+    is_adapted = row.step == volume_states.WORKING and row.status != volume_states.CREATING
+    return {} if is_adapted or not failure.leaves else dict(volumes.leaves(row, *volumes.acting_place(row)))
 
 
 @failpoints.commits("conductor.volume_unfit")
@@ -169,9 +176,8 @@ def overdue(tx: Transaction, seen: VolumeRow, silent: bool, ctx: StepContext) ->
     if silent and claims.is_replaceable(row):
         reason = f"backend {volumes.acting_host(row)} stopped sending heartbeats"
         assert row.step is not None, "the volume is in a step"
-        lost = Failure(row.step, faults.AttemptLost.__name__, reason)
-        left = volumes.write(tx, row, ctx.now, **volumes.leaves(row, *volumes.acting_place(row)))
-        return _next_attempt(tx, left, lost, ctx)
+        lost = Failure(row.step, faults.AttemptLost.__name__, reason, leaves=True)
+        return _next_attempt(tx, row, lost, ctx)
     if row.deadline is None or row.deadline > ctx.now:
         return None
     # The backend may still do its part: what is claimed there stays claimed until it has removed what it has.

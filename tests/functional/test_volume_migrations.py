@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
+from tests.worlds.conductor import context
 from tests.worlds.neighbours import no_valid_host
 from tests.worlds.volumes import A, B, Volumes
 
@@ -158,6 +160,19 @@ def test_a_copy_that_fails_is_tried_elsewhere_and_then_given_up(volumes: Volumes
     assert [DESTINATION, "m3@more#p3"] == [each["backend"] for each in shown["tried"]]
     assert [(10, 1), (0, 0), (0, 0)] == volumes.allocated()
     assert "deleted" == volumes.done(uuid, "migrating", B[0]), "too late, and for this backend it is gone"
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_an_attempt_that_fails_may_leave(volumes: Volumes, leaves: bool) -> None:
+    """The agent removes it, and may be killed before. That of a snapshot, too."""
+    snapshot = volumes.operator.create_snapshot(volumes.available(), "s")["uuid"]
+    uuid = migrate(volumes, B)
+    attempt = Attempt(uuid, volumes.row(uuid)[2], B[0])
+    volumes.volume_progress.fail(context(), attempt, "migrating", Failure("migrating", "OSError", "no", leaves=leaves))
+    assert [uuid] * leaves == volumes.volume_progress.removable(B[0], [uuid])
+    failure = Failure("creating", "OSError", "no", leaves=leaves)
+    volumes.volume_progress.fail(context(), Attempt(snapshot, 1, A[0]), "creating", failure)
+    assert [snapshot] * leaves == volumes.volume_progress.removable(A[0], [snapshot])
 
 
 def test_a_destination_that_is_not_heard_of_is_given_up(volumes: Volumes) -> None:

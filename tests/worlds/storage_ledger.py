@@ -68,9 +68,10 @@ class StorageLedger:
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: dict[str, Any]
     ) -> dict[str, Any]:
         self.failures.append(failure)
-        self.volumes[volume_uuid] = found = dataclasses.replace(
-            self.volumes[volume_uuid], status="error", step=None, host=None, pool=None
-        )
+        found = self.volumes[volume_uuid]
+        if (found.attempt, found.acting[0], found.status) == (attempt, host, status):
+            lost = {"held_host": None, "held_pool": None} if found.step == "copying" else {"host": None, "pool": None}
+            self.volumes[volume_uuid] = found = dataclasses.replace(found, status="error", step=None, **lost)
         return found.to_wire()
 
     def report_pools(

@@ -98,35 +98,49 @@ class VolumeWorker:
             self._backend.driver.create(volume)
         except Exception as failure:
             LOG.warning("Volume of %d GiB failed on pool %s: %s", volume.size_gb, volume.pool, failure)
-            if self._is_over(context, volume) or not self._remove(volume):
-                return None
-            return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
+            return self._not_made(context, volume, failure, began)
         failpoints.hit("agent.volume.after")
         return self._created(context, volume)
 
-    def _is_over(self, context: RequestContext, volume: Volume) -> bool:
-        """Return True if the ledger has this step as done: a former life of the agent did it, and its report came late.
-        What it made is the volume, and stays.
+    def _not_made(self, context: RequestContext, volume: Volume, failure: Exception, began: float) -> Volume:
+        """Report the failure. Then remove what is on the pool, if the ledger has given this attempt up.
+
+        In this order: a former life of the agent may have made the volume, and its report may still be under way. If it
+        comes first, what is there is the volume.
         """
-        found = self._calls.find(context, self._backend.name, volume.uuid)
-        return (
-            found is not None
-            and found.acting == (None, None)
-            and volume.acting[1] in found.pools_on(self._backend.name)
-        )
+        leaves = self._may_be_there(volume, failure)
+        reported = {**_failure(volume, failure, began), **({"leaves": True} if leaves else {})}
+        answer = self._calls.failed(context, volume, self._backend.name, reported)
+        if leaves and self._is_given_up(volume, answer):
+            self._remove(volume)
+        return answer
+
+    def _may_be_there(self, volume: Volume, failure: Exception) -> bool:
+        """Return True if the pool may have something that was made for this volume."""
+        if isinstance(failure, FileExistsError):
+            return False
+        try:
+            there = self._backend.driver.volumes()
+        except Exception:
+            return True
+        return any((each.uuid, each.pool) == (volume.uuid, volume.acting[1]) for each in there)
+
+    def _is_given_up(self, volume: Volume, answer: Volume) -> bool:
+        """Return True if the volume has no claim any more on the pool that this step is about."""
+        _backend, pool = volume.acting
+        return pool not in answer.pools_on(self._backend.name) or answer.status == volume_states.DELETED
 
     def _created(self, context: RequestContext, volume: Volume) -> Volume | None:
         """Report the volume as made. Remove it if the conductor gave this attempt up, and its claim."""
-        _backend, pool = volume.acting
         try:
             answer = self._calls.done(context, volume, self._backend.name)
         except errors.NotFound:
             return None
-        if pool not in answer.pools_on(self._backend.name) or answer.status == volume_states.DELETED:
+        if self._is_given_up(volume, answer):
             self._remove(volume)
             return None
         kind = "volume" if volume.snapshot_of is None else "snapshot"
-        LOG.info("Made a %s of %d GiB on pool %s", kind, volume.size_gb, pool)
+        LOG.info("Made a %s of %d GiB on pool %s", kind, volume.size_gb, volume.acting[1])
         return answer
 
     def _receive(self, context: RequestContext, volume: Volume) -> Volume | None:
@@ -139,11 +153,7 @@ class VolumeWorker:
                 self._backend.driver.receive(volume, volume.held_pool)
         except Exception as failure:
             LOG.warning("Volume %s cannot migrate to pool %s: %s", volume.uuid, volume.held_pool, failure)
-            # What is on the pool is not the copy, and stays.
-            is_other = isinstance(failure, FileExistsError)
-            if self._is_over(context, volume) or not (is_other or self._remove(volume)):
-                return None
-            return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
+            return self._not_made(context, volume, failure, began)
         self._backend.adopt(volume.uuid)
         failpoints.hit("agent.migrate.after")
         return self._created(context, volume)

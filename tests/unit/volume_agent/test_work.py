@@ -57,23 +57,36 @@ def test_a_failure_is_reported_with_its_reason() -> None:
     assert ("error", {}) == (world.status(made.uuid), stored(world.driver))
 
 
-def test_what_a_former_life_has_made_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its report arrives while the new life makes the volume again, and fails. The ledger decides."""
-    made = volume()
+@pytest.mark.parametrize("when", ["while it works", "at the last moment", "too late"])
+@pytest.mark.parametrize("work", ["create", "receive"])
+def test_what_a_former_life_has_made_is_not_removed(monkeypatch: pytest.MonkeyPatch, work: str, when: str) -> None:
+    """Its report arrives while the new life makes the volume again, and fails. The first report in the ledger decides."""
+    made = volume() if work == "create" else migrating(size_gb=1)
     world = OneBackend(made)
-    world.driver.create(made)
+    world.driver._make(made, "p1")
+    failed = world.conductor.volume_failed
 
-    def fail(_wanted: Volume) -> None:
-        world.conductor.volume_done(new_context(), made.uuid, 1, HOST, "creating")
-        raise OSError("it is there already")
+    def report() -> None:
+        world.conductor.volume_done(new_context(), made.uuid, 1, HOST, made.status)
 
-    monkeypatch.setattr(world.driver, "create", fail)
+    def fail(*_wanted: object) -> None:
+        if when == "while it works":
+            report()
+        raise OSError("lvs has not ended within 120 s")
+
+    def reported(*failure: Any, **more: Any) -> Any:
+        if when == "at the last moment":
+            report()
+        answer = failed(*failure, **more)
+        report()
+        return answer
+
+    monkeypatch.setattr(world.driver, work, fail)
+    monkeypatch.setattr(world.conductor, "volume_failed", reported)
     world.run(made.uuid)
-    assert ("available", [made.uuid], []) == (
-        world.status(made.uuid),
-        list(stored(world.driver)),
-        world.conductor.failures,
-    )
+    expected = ("error", {}) if when == "too late" else ("available", {made.uuid: ("p1", 1)})
+    assert expected == (world.status(made.uuid), stored(world.driver))
+    assert [True] == [each["leaves"] for each in world.conductor.failures]
 
 
 @pytest.mark.parametrize(("failing", "size_gb"), [([], 7), (["p1"], 1)], ids=["it works", "it fails"])
