@@ -90,6 +90,12 @@ class Bus:
                 self._arrive_later(message)
             self._queues[queue].clear()
 
+    def close(self, process: Process) -> None:
+        """A process has died: the broker removes the queues that were its own, with what they hold."""
+        for queue in process.of_queue:
+            if "." in queue and not any(each.alive for each in self._consumers[queue]):
+                self._queues.pop(queue, None)
+
     def idle(self) -> bool:
         return not any(self._queues.values())
 

@@ -358,7 +358,7 @@ def start_agent(
 
 def start_storage(world: SimulatedWorld, bus: Bus, disks: storage.Disks, name: str, life: int) -> Process:
     """The agent of a storage backend."""
-    seconds = {"heartbeat": HEARTBEAT_S, "report": REPORT_S}
+    seconds = {"heartbeat": HEARTBEAT_S, "report": REPORT_S, "compare": REPORT_S}
 
     def every(world: SimulatedWorld, process: Process, what: str, work: Callable[[], object]) -> None:
         _every(world, process, seconds[what], what, work)

@@ -94,6 +94,8 @@ class Scenario:
         self._disks = {
             name: storage.Disks((self._world, host, pools)) for name, (host, pools) in storage.BACKENDS.items()
         }
+        for disks in self._disks.values():
+            disks.others.update(self._backends())
         self._processes: dict[str, Process] = {}
         self._lives: collections.Counter[str] = collections.Counter()
         self._client = Process("client")
@@ -121,7 +123,7 @@ class Scenario:
         for name in ("conductor-1", "conductor-2", "scheduler-1", "scheduler-2", *AGENTS, *self._disks):
             self._start(name)
         self._world.spawn(self._client, "client", self._workload)
-        client = storage.Client(self._world, self._bus, self._database)
+        client = self._writer = storage.Client(self._world, self._bus, self._database, self._backends())
         self._world.spawn(self._client, "storage client", client.work)
         steps, wrong = self._run(self.TROUBLE_S, 0)
         if not wrong:
@@ -132,6 +134,7 @@ class Scenario:
             hosts = {name: host for agent in AGENTS for name, host in self._hosts(agent)}
             wrong = invariants.at_the_end(self._database, self._hypervisors, hosts, REQUESTS)
             wrong += storage.at_the_end(self._database, self._backends()) + self._addresses.wrong(self._database)
+            wrong += self._writer.at_the_end()
         return steps, wrong
 
     def _run(self, seconds: float, steps: int) -> tuple[int, list[str]]:
@@ -227,6 +230,8 @@ class Scenario:
         process = self._processes[name]
         if process.alive:
             self._world.kill(process)
+            if name in self._disks:
+                self._bus.close(process)
             self._world.after(self._world.chance.choice([0.0, 5.0, 60.0]), lambda: self._revive(process))
 
     def _revive(self, dead: Process) -> None:

@@ -54,6 +54,10 @@ class Disks(VolumeDriver):
     def __init__(self, options: Any) -> None:
         self._world, self.host, self._pools = options
         self._stored: dict[tuple[str, str], Stored] = {}
+        #: What guests have written to each.
+        self._data: dict[tuple[str, str], int] = {}
+        #: All backends, by name.
+        self.others: dict[str, Disks] = {}
 
     def init_backend(self) -> None:
         """What is half-made is not stored."""
@@ -76,10 +80,33 @@ class Disks(VolumeDriver):
         if volume.source_uuid is not None and (volume.source_uuid, volume.pool) not in self._stored:
             raise OSError(f"there is no volume {volume.source_uuid} to copy")
         self._stored.setdefault((volume.uuid, volume.pool), Stored(volume.uuid, volume.pool, volume.size_gb))
+        self._flush()
 
     def receive(self, volume: Volume, pool: str) -> None:
+        there = (volume.uuid, pool) in self._stored
+        if there and not volume.old_copy:
+            return
+        assert volume.copy_from is not None, "each backend reports its location"
+        source = self.others[volume.copy_from.removeprefix("disks:")]
+        assert volume.pool is not None, "the volume is on a pool"
+        if not source.has(volume.uuid, volume.pool):
+            raise OSError(f"there is no volume {volume.uuid} to copy")
+        data = source.data(volume.uuid, volume.pool)
         self._work()
-        self._stored.setdefault((volume.uuid, pool), Stored(volume.uuid, pool, volume.size_gb))
+        self._data[volume.uuid, pool] = data
+        self._stored[volume.uuid, pool] = Stored(volume.uuid, pool, volume.size_gb)
+        self._flush()
+
+    def has(self, uuid: str, pool: str) -> bool:
+        return (uuid, pool) in self._stored
+
+    def data(self, uuid: str, pool: str) -> int:
+        return self._data.get((uuid, pool), 0)
+
+    def write(self, uuid: str, pool: str) -> int:
+        """A guest writes to a volume; what it has written."""
+        self._data[uuid, pool] = self.data(uuid, pool) + 1
+        return self.data(uuid, pool)
 
     def extend(self, volume: Volume, size_gb: int) -> None:
         assert volume.pool is not None, "the ledger has given the volume its pool"
@@ -87,16 +114,22 @@ class Disks(VolumeDriver):
         if (volume.uuid, volume.pool) not in self._stored:
             raise OSError(f"there is no volume {volume.uuid}")
         self._stored[volume.uuid, volume.pool] = Stored(volume.uuid, volume.pool, size_gb)
+        self._flush()
 
     def delete(self, uuid: str, pool: str) -> None:
         self._world.pause()
         self._stored.pop((uuid, pool), None)
+        self._data.pop((uuid, pool), None)
 
     def _work(self) -> None:
         hangs = self._world.happens("backend hangs", 0.03)
         self._world.sleep(200.0 if hangs else self._world.chance.choice([0.0, 0.5, 3.0]))
         if self._world.happens("backend fails", 0.1):
             raise OSError("the disk said no")
+
+    def _flush(self) -> None:
+        """The agent may be killed when it has done its work, and has not reported it."""
+        self._world.sleep(self._world.chance.choice([0.0, 0.0, 2.0]))
 
 
 def scheduler(world: SimulatedWorld, database: SimulatedDatabase, limits: Any) -> VolumeSchedulerManager:
@@ -148,16 +181,21 @@ def start_agent(
         process.serving = True  # type: ignore[attr-defined]
         every(world, process, "heartbeat", reporter.heartbeat)
         every(world, process, "report", reporter.report)
+        every(world, process, "compare", lambda: recovery.remove_left(new_context(), backend, calls, queues))
 
     world.spawn(process, "begin", begin)
     return process
 
 
 class Client:
-    """Creates, copies, extends, migrates and deletes volumes, and takes snapshots."""
+    """Creates, copies, extends, migrates and deletes volumes, takes snapshots, and writes to what it may attach."""
 
-    def __init__(self, world: SimulatedWorld, bus: Bus, database: SimulatedDatabase) -> None:
-        self._world, self._database = world, database
+    def __init__(
+        self, world: SimulatedWorld, bus: Bus, database: SimulatedDatabase, disks: Mapping[str, Disks]
+    ) -> None:
+        self._world, self._database, self._disks = world, database, disks
+        #: What was written last, by volume.
+        self._written: dict[str, int] = {}
         self._operator = bus.client(OperatorAPI)
 
     def work(self) -> None:
@@ -167,7 +205,24 @@ class Client:
             self._ask("create_volumes", request={"size": chance.choice([1, 2, 4]), "count": chance.choice([1, 2, 3])})
             for _act in range(chance.choice([0, 1, 2])):
                 self._world.sleep(chance.choice([0.3, 3.0, 8.0]))
+                self._write()
                 self._act()
+
+    def _write(self) -> None:
+        """To all volumes that may be attached now."""
+        for row in self._database.rows(_LIVE):
+            if (row.status, row.step, row.snapshot_of) == (volume_states.AVAILABLE, None, None):
+                self._written[row.uuid] = self._disks[row.host].write(row.uuid, row.pool)
+
+    def at_the_end(self) -> list[str]:
+        """I18: each volume has what was written to it."""
+        rows = [row for row in self._database.rows(_LIVE) if row.uuid in self._written and row.host]
+        there = {row.uuid: self._disks[row.host].data(row.uuid, row.pool) for row in rows}
+        return [
+            f"I18: volume {uuid} has {data} and should have {self._written[uuid]}"
+            for uuid, data in there.items()
+            if data != self._written[uuid]
+        ]
 
     def _act(self) -> None:
         chance = self._world.chance
