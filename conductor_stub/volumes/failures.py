@@ -89,9 +89,11 @@ def _next_attempt(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCo
     host, pool = volumes.acting_place(row)
     released = claims.release(tx, row, claims.placed(row), ctx)
     released.update(_left(row, failure))
+    # A late report of this attempt is not about the next one, which may be on the same pool.
+    another = {**released, "attempt": row.attempt + 1}
     tried = row.plan.get("tried", [])
     if failure.step == states.CAST_STEP:
-        return _elsewhere(tx, row, tried, {(host, pool)}, released, ctx)
+        return _elsewhere(tx, row, tried, {(host, pool)}, another, ctx)
     tried = [*tried, _tried(row, host, pool, failure)]
     late = row.deadline is not None and row.deadline <= ctx.now
     must_stay = row.status == volume_states.RETYPING and row.spec["retype"]["migration_policy"] == NEVER
@@ -99,7 +101,6 @@ def _next_attempt(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepCo
     is_hopeless = must_stay or failure.code == errors.ImageUnacceptable.__name__
     if len(tried) >= ctx.limits.max_attempts or late or is_hopeless:
         return give_up(tx, row, retries_exceeded(row, tried), ctx, plan={"tried": tried}, **released)
-    another = {**released, "attempt": row.attempt + 1}
     return _elsewhere(tx, row, tried, {_place(each) for each in tried}, another, ctx)
 
 

@@ -220,11 +220,12 @@ def test_what_is_to_be_removed_is_ordered_until_it_is_done(volumes: Volumes) -> 
 
 
 def test_a_destination_without_a_queue_is_replaced_at_once(volumes: Volumes) -> None:
-    """No attempt is spent."""
+    """It does not count as tried."""
     volumes.add_backend("m3@more", "p3")
     volumes.backends.without_queue.add(B[0])
     uuid = migrate(volumes, B, ("m3@more", "p3"))
-    assert (("copying", "m3@more#p3"), 2) == (migration(volumes, uuid), volumes.row(uuid)[2])
+    assert (("copying", "m3@more#p3"), 3) == (migration(volumes, uuid), volumes.row(uuid)[2])
+    assert [] == volumes.operator.show_volume(uuid)["tried"]
 
 
 def test_a_destination_that_was_killed_after_its_order_removes_its_copy(volumes: Volumes) -> None:
@@ -237,7 +238,7 @@ def test_a_destination_that_was_killed_after_its_order_removes_its_copy(volumes:
     volumes.clock.advance(31)
     volumes.volume_sweeper.sweep()
     volumes.serve()
-    assert ("available", None, 2, SOURCE) == volumes.row(uuid)
+    assert ("available", None, 3, SOURCE) == volumes.row(uuid)
     assert ([], [uuid]) == tuple(volumes.volume_progress.removable(each[0], [uuid]) for each in (A, B))
 
 

@@ -169,12 +169,13 @@ def test_without_an_alternate_the_scheduler_is_called_again(volumes: Volumes) ->
 
 
 def test_a_backend_without_queue_is_replaced_at_once(volumes: Volumes) -> None:
-    """No attempt is spent. Without an alternate the sweeper tries again a little later."""
+    """It does not count as tried. Without an alternate the sweeper tries again a little later."""
     volumes.backends.without_queue = {A[0]}
     uuid = volumes.ask(A, B)
-    assert ("creating", "working", 1, "m2@slow#p2") == volumes.row(uuid)
+    assert ("creating", "working", 2, "m2@slow#p2") == volumes.row(uuid)
     other = volumes.ask(A)
-    assert ("creating", "scheduling", 1, None) == volumes.row(other)
+    assert ("creating", "scheduling", 2, None) == volumes.row(other)
+    assert [[], []] == [volumes.operator.show_volume(each)["tried"] for each in (uuid, other)]
     assert 0 == volumes.serve()
     assert [(0, 0), (10, 1)] == volumes.allocated()
 
@@ -185,10 +186,26 @@ def test_a_backend_that_was_killed_after_its_order_removes_what_it_has_made(volu
     volumes.backends.without_queue = {A[0]}
     volumes.clock.advance(31)
     volumes.volume_sweeper.sweep()
-    assert ("creating", "working", 1, "m2@slow#p2") == volumes.row(uuid)
+    assert ("creating", "working", 2, "m2@slow#p2") == volumes.row(uuid)
     assert ([uuid], []) == tuple(volumes.volume_progress.removable(each[0], [uuid]) for each in (A, B))
     volumes.done(uuid, host=B[0])
     assert [uuid] == volumes.volume_progress.removable(A[0], [uuid])
+
+
+def test_a_report_from_before_the_queue_was_gone_is_late(volumes: Volumes) -> None:
+    """The agent was killed after it had sent it, and has removed what it had made. The same pool is chosen again."""
+    uuid = volumes.ask(A)
+    volumes.backends.without_queue = {A[0]}
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    volumes.backends.without_queue.clear()
+    volumes.volume_scheduler.answers.append([A])
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    volumes.serve()
+    assert ("creating", "working", 2, "m1@fast#p1") == volumes.row(uuid)
+    assert "creating" == volumes.done(uuid, attempt=1)
+    assert "available" == volumes.done(uuid, attempt=2)
 
 
 def test_lost_messages_are_repeated(volumes: Volumes) -> None:
