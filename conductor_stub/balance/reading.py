@@ -32,10 +32,11 @@ _SOFT = {"soft-affinity": True, "soft-anti-affinity": False}
 
 @dataclasses.dataclass(frozen=True)
 class Preference:
-    """A soft rule of a group, for one of its members.
+    """A soft rule of a group.
 
     :param is_more: a host is the better the more of the crowd is there; otherwise the less
-    :param crowd: the other members by host, or by the value of the label
+    :param crowd: the members by host, or by the value of the label
+    :param own: by member, its part of the crowd
     :param domain_of: values of the label by host
     :param label: "": the rule is about hosts themselves
     :param is_of_hosts: the crowd is not the members, but the values that the rule names
@@ -43,14 +44,17 @@ class Preference:
 
     is_more: bool
     crowd: collections.Counter[str]
+    own: Mapping[str, collections.Counter[str]]
     domain_of: Mapping[str, str] = dataclasses.field(default_factory=dict)
     label: str = ""
     is_of_hosts: bool = False
 
-    def number(self, host: str) -> int:
-        """Return how much of the crowd is there. A host without the label is in no domain."""
+    def number(self, member: str, host: str) -> int:
+        """Return how much of the crowd is there without a member. A host without the label is in no domain."""
         domain = self.domain_of.get(host) if self.label else host
-        return 0 if domain is None else self.crowd[domain]
+        if domain is None:
+            return 0
+        return self.crowd[domain] - self.own.get(member, collections.Counter())[domain]
 
     def reason(self, host: str) -> str:
         """Return the objection to a move to this host; it is the end of a sentence about the guest."""
@@ -151,30 +155,44 @@ def _preferring(
     found: dict[str, list[Preference]] = collections.defaultdict(list)
     for group in groups_of:
         members = members_of.get(group.uuid, [])
-        for uuid in sorted({each.uuid for each in members}):
-            others = [(each.uuid, each.host) for each in members if each.uuid != uuid and each.host]
-            if group.policy in _SOFT:
-                found[uuid].append(Preference(_SOFT[group.policy], collections.Counter(host for _uuid, host in others)))
-            found[uuid] += [_of_rule(rule, others, known) for rule in rules_of[group.uuid]]
+        places = [(each.uuid, each.host) for each in members if each.host]
+        rules = [_of_rule(rule, places, known) for rule in rules_of[group.uuid]]
+        if group.policy in _SOFT:
+            rules.insert(0, _of_members(_SOFT[group.policy], places))
+        for uuid in {each.uuid for each in members}:
+            found[uuid] += rules
     return found
 
 
-def _of_rule(rule: GroupRule, others: Sequence[tuple[str, str]], known: Mapping[str, Mapping[str, str]]) -> Preference:
-    """:param others: uuid and host of the other members. :param known: labels by host"""
+def _of_members(
+    is_more: bool,
+    places: Collection[tuple[str, str]],
+    domain_of: Mapping[str, str] | None = None,
+    label: str = "",
+) -> Preference:
+    """:param places: uuid and host of members, or uuid and value of the label"""
+    own: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for uuid, domain in places:
+        own[uuid][domain] += 1
+    crowd = collections.Counter(domain for _uuid, domain in places)
+    return Preference(is_more, crowd, own, domain_of or {}, label)
+
+
+def _of_rule(rule: GroupRule, places: Sequence[tuple[str, str]], known: Mapping[str, Mapping[str, str]]) -> Preference:
+    """:param places: uuid and host of the members. :param known: labels by host"""
     domain_of = {host: each[rule.label] for host, each in known.items() if each.get(rule.label)}
     if rule.policy == group_rule.SHOULD:
         liked = collections.Counter(dict.fromkeys(rule.values, 1))
-        return Preference(True, liked, domain_of, rule.label, is_of_hosts=True)
+        return Preference(True, liked, {}, domain_of, rule.label, is_of_hosts=True)
     # A member that moves inside a domain is one member of it.
-    there = {(uuid, domain_of[host]) for uuid, host in others if host in domain_of}
-    crowd = collections.Counter(domain for _uuid, domain in there)
-    return Preference(rule.kind == group_rule.AFFINITY, crowd, domain_of, rule.label)
+    there = {(uuid, domain_of[host]) for uuid, host in places if host in domain_of}
+    return _of_members(rule.kind == group_rule.AFFINITY, there, domain_of, rule.label)
 
 
 def soft_refusal(seen: Seen, guest: Guest, host: str) -> str:
     """Return why a soft rule of the guest's group is against the move: it would be kept less well than now."""
     for each in seen.preferring.get(guest.uuid, ()):
-        now, then = each.number(guest.host), each.number(host)
+        now, then = each.number(guest.uuid, guest.host), each.number(guest.uuid, host)
         if (then < now) if each.is_more else (then > now):
             return f"{guest.name} {each.reason(host)}"
     return ""
