@@ -177,11 +177,14 @@ class Among:
         if rule.policy == group_rule.ANTI_AFFINITY:
             most = numpy.where(named, numpy.maximum(rule.max_members - members, 0), numpy.inf)
         else:
-            # The domain that is full with the fewest members holds up all others.
-            emptiest = (members + room)[self.serving].min(initial=numpy.inf)
+            # The domain that is full with the fewest members holds up all others. Without a domain that serves it is 0, as
+            # for a decision.
+            emptiest = (members + room)[self.serving].min() if self.serving.any() else 0
             most = numpy.where(named, numpy.maximum(emptiest + rule.max_skew - members, 0), 0)
         return float(numpy.minimum(there, numpy.minimum(room, most)).sum())
 
     def _by_domain(self, fits: numpy.ndarray, positions: numpy.ndarray | slice) -> numpy.ndarray:
         names = self.judged.domains.names
-        return numpy.bincount(self.of_hosts[positions], weights=fits[positions], minlength=len(names))
+        counted = numpy.bincount(self.of_hosts[positions], weights=fits[positions], minlength=len(names))
+        # Of no hosts numpy counts in whole numbers, which have no infinity.
+        return counted.astype(float)

@@ -252,6 +252,34 @@ def test_rules_over_labels_are_kept(name, rules, members_on, fits):
     assert fits == len(made.picks), name
 
 
+@pytest.mark.parametrize("policy", ["spread", "anti-affinity", "affinity"])
+def test_a_rule_over_labels_without_a_host_that_may_take_it(policy):
+    """Where other filters leave no host, nothing fits."""
+    chosen = (*CHOSEN, filters.IsolatedHostsFilter(["image1"]), filters.FailureDomainFilter())
+    rule = {"label": "rack", "policy": policy}
+    asked = request(SIZES, {"image_ref": "image1"}, group_rules=[rule], group_members=[uuid(1)])
+    placed = [PlacedInstance(uuid(1), "a1", "a1")]
+    answer = counted(*RACKED, asked=asked, chosen=chosen, instances=placed)
+    assert (0, 0, None) == (answer["fits"], answer["hosts"], answer["largest"])
+
+
+def test_a_spread_over_domains_that_take_no_instances():
+    """Without ComputeFilter hosts that are down pass. The emptiest domain then has no member, here as in a decision."""
+    chosen = (filters.RamFilter(), filters.FailureDomainFilter())
+    asked = request(SIZES, group_rules=[{"label": "rack", "policy": "spread"}], group_members=[uuid(1)])
+    rest = {
+        "instances": [PlacedInstance(uuid(1), "a1", "a1")],
+        "services": [factories.Service(each.host, forced_down=True) for each in RACKED],
+    }
+    answer = counted(*RACKED, asked=asked, chosen=chosen, **rest)
+    made = factories.decision(
+        factories.pipeline(chosen, [weights.RAMWeigher()]),
+        factories.candidates(*RACKED, **rest),
+        factories.repeated(asked, 40),
+    )
+    assert 2 == len(made.picks) == answer["fits"]
+
+
 def test_several_rules_are_a_bound():
     asked = request(SIZES, group_rules=[{"label": label, "policy": "anti-affinity"} for label in ("rack", "power")])
     answer = counted(*RACKED, asked=asked, chosen=(*CHOSEN, filters.FailureDomainFilter()))
