@@ -74,7 +74,11 @@ def _is_over(row: InstanceRow) -> bool:
 
 
 def _is_gone(row: InstanceRow) -> bool:
-    return bool(row.deleted) or row.vm_state in ("deleted", "shelved_offloaded")
+    """Return True if the instance is deleted.
+
+    nova leaves the state ``shelved_offloaded`` until the guest of an unshelved instance runs: with a host, it is there.
+    """
+    return bool(row.deleted) or row.vm_state == "deleted"
 
 
 def _is_counted(row: InstanceRow) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 
@@ -227,6 +228,23 @@ def test_a_booking_outlives_the_row_without_a_host(world):
 
     assert 1 == show(host=None, vm_state="building", task_state="scheduling")
     assert 0 == show(host=host, vm_state="building", task_state="spawning")
+
+
+def test_a_member_that_is_being_unshelved_is_on_its_host():
+    """Its row has the host from the claim on, and the state shelved_offloaded until its guest runs."""
+    sent = message("req_group_anti_affinity")["args"]
+    group = sent["spec_obj"]["nova_object.data"]["instance_group"]["nova_object.data"]
+    group["members"], group["hosts"] = [uuid(5), *sent["instance_uuids"]], []
+
+    def chosen(**fields):
+        row = instance_row(5, **{"host": "cmp1", "vm_state": "shelved_offloaded", **fields})
+        nodes = (node_row("cmp1"), *(node_row(host, free_ram_mb=4096) for host in ("cmp2", "cmp3")))
+        ((host, *_),) = _hosts(EndpointInMemory(*nodes, instances=[row]).select(copy.deepcopy(sent)))
+        return host
+
+    assert "cmp2" == chosen(task_state="spawning")
+    assert "cmp2" == chosen(vm_state="active")
+    assert "cmp1" == chosen(host=None)
 
 
 def test_a_failed_build_releases_its_booking(world):
