@@ -47,6 +47,8 @@ class Bookings:
         #: The key is ``Booking.told``. Each part is in order of booking, which is the order of expiry.
         self._bookings: dict[bool, dict[str, Booking]] = {False: {}, True: {}}
         self._totals: dict[Key, collections.Counter[str]] = {}
+        #: The number of bookings of each node that has any. Their totals may be 0.
+        self._counts: collections.Counter[Key] = collections.Counter()
         #: Bookings of something rare, in their order.
         self._rare: dict[Key, dict[str, Booking]] = {}
 
@@ -59,6 +61,7 @@ class Bookings:
     def book(self, booking: Booking) -> None:
         """The instance must not be booked already."""
         self._bookings[booking.told][booking.instance_uuid] = booking
+        self._counts[booking.key] += 1
         totals = self._totals.setdefault(booking.key, collections.Counter())
         for name, amount in booking.amounts.numbers.items():
             totals[name] += amount  # type: ignore[assignment]
@@ -70,10 +73,10 @@ class Bookings:
         booking = self._bookings[False].pop(instance_uuid, None) or self._bookings[True].pop(instance_uuid, None)
         if booking is None:
             return None
-        totals = self._totals[booking.key]
-        totals.subtract(booking.amounts.numbers)
-        if not any(totals.values()):
-            del self._totals[booking.key]
+        self._totals[booking.key].subtract(booking.amounts.numbers)
+        self._counts[booking.key] -= 1
+        if not self._counts[booking.key]:
+            del self._totals[booking.key], self._counts[booking.key]
         if booking.amounts.rare:
             del self._rare[booking.key][instance_uuid]
             if not self._rare[booking.key]:

@@ -8,12 +8,18 @@ is a hint: it counts at once, until the change feed or a full comparison correct
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import pydantic
 
 from fleet import errors
 from fleet.objects import Aggregate, fields
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.state.booking import Booking
+
+#: Columns hold such numbers exactly, and many of them add up to a finite number.
+_Amount = Annotated[float, pydantic.Field(ge=-(2**53), le=2**53, allow_inf_nan=False)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +56,7 @@ class _Booking:
     instance_uuid: fields.Uuid
     host: fields.Name
     nodename: fields.Name
-    amounts: dict[fields.Name, fields.Finite]
+    amounts: dict[fields.Name, _Amount]
     came_from: fields.Name | None = None
 
 
@@ -96,8 +102,8 @@ def instances(host_name: object, sent: object, entry: Callable[..., object]) -> 
     return found
 
 
-def bookings(sent: object, columns: Collection[str], expires_at: float) -> list[Booking]:
-    """Parse bookings of another scheduler. Amounts of columns that are not known here are left out.
+def bookings(sent: object, columns: Mapping[str, type], expires_at: float) -> list[Booking]:
+    """Parse bookings of another scheduler. Amounts of columns that are not known here, or are flags, are left out.
 
     :raises errors.InvalidInput:
     """
@@ -106,7 +112,7 @@ def bookings(sent: object, columns: Collection[str], expires_at: float) -> list[
         Booking(
             each.instance_uuid,
             (each.host, each.nodename),
-            Consumption({name: amount for name, amount in each.amounts.items() if name in columns}),
+            Consumption({name: amount for name, amount in each.amounts.items() if columns.get(name, bool) is not bool}),
             expires_at,
             each.came_from,
             told=True,

@@ -47,6 +47,16 @@ def test_ledger_adds_up_and_forgets():
     assert None is ledger.release(uuid(2))
 
 
+def test_a_booking_that_takes_nothing_is_released_after_another():
+    """Totals of 0 do not mean that nothing is booked."""
+    ledger = Bookings()
+    amounts = ({"vcpus_used": 2}, {}, {"vcpus_used": 3}, {"vcpus_used": -3})
+    for number, each in enumerate(amounts):
+        ledger.book(Booking(uuid(number), ("a", "a"), Consumption(each), 10.0))
+    released = [ledger.release(uuid(number)) is not None for number in (0, 2, 1, 3)]
+    assert ([True] * 4, {}, []) == (released, ledger.totals(("a", "a")), ledger.overdue(10.0))
+
+
 def test_a_pick_is_subtracted_at_once():
     """The next request sees the room gone, and the instance on its host."""
     cache = factories.cache(node(memory_mb=4096))

@@ -154,11 +154,26 @@ def test_shares_stay_while_the_records_cannot_be_read(bus):
     assert ("s1", "s2", "s3") == shares.schedulers.services
 
 
-@pytest.mark.parametrize("sent", [None, [{"host": "a"}], [{"instance_uuid": uuid(1), "host": "a", "nodename": "a",
-                                                           "amounts": {"free_ram_mb": "much"}}]])  # fmt: skip
+def sent(**amounts):
+    return [{"instance_uuid": uuid(1), "host": "host1", "nodename": "host1", "amounts": amounts}]
+
+
+@pytest.mark.parametrize("sent", [None, [{"host": "a"}], sent(free_ram_mb="much"), sent(free_ram_mb=-1e308)])
 def test_a_cast_that_makes_no_sense_is_ignored(bus, caplog, sent):
     """One line for the operator."""
     one = One("s1", bus, BOTH)
     bus.managers[0].note_bookings(new_context(), sender="s9 0", bookings=sent)
     assert 0 == one.booked()
     assert 1 == len([record for record in caplog.records if "A cast is not understood" in record.getMessage()])
+
+
+@pytest.mark.parametrize("amounts", [{}, {"disabled": 1, "of_a_later_release": 3}])
+def test_a_booking_without_amounts_that_count(bus, amounts):
+    """It takes nothing of its host, changes no flag of it, and ends as any other."""
+    one = One("s1", bus, BOTH)
+    one.select(1000)
+    bus.managers[0].note_bookings(new_context(), sender="s9 0", bookings=sent(**amounts))
+    assert 2 == one.booked()
+    assert [False] * 2 == [state.service["disabled"] for state in one.host_manager.get_all_host_states()]
+    one.host_manager.release([uuid(1000), uuid(1)])
+    assert (0, [4096] * 2) == (one.booked(), [state.free_ram_mb for state in one.host_manager.get_all_host_states()])
