@@ -9,15 +9,19 @@ import logging
 
 import pytest
 
+from fleet import errors
 from fleet.context import new_context
 from fleet.db.feed.feed import Changes
 from fleet.rpc import deferred
+from scheduler.nova import decoder
 from scheduler.nova.context import NovaContextSerializer
+from scheduler.nova.rebuild import RebuildCheck
 from scheduler.state.shares import Schedulers
 from tests.factories import uuid
 from tests.unit.scheduler.nova import recordings
 from tests.unit.scheduler.nova.recordings import arguments, contents, envelope, flavor, message
 from tests.unit.scheduler.nova.worlds import CELL, OTHER_CELL, UUIDS, EndpointInMemory, instance_row, node_row
+from tests.unit.scheduler.plugins import configuration
 
 #: Requests that these three hosts cannot serve, and the word of the reason.
 REFUSED = {
@@ -211,6 +215,19 @@ def test_the_check_of_a_rebuild():
         found[name] for name in ("service_host", "allocation_request", "allocation_request_version")
     )
     assert ({}, 0) == (world.adapter.held, world.bookings())
+
+
+def test_the_check_of_a_rebuild_follows_the_options(tmp_path):
+    """At SIGHUP, as every other decision does."""
+    file = tmp_path / "fleet.conf"
+    file.write_text("[DEFAULT]\nscheduler_default_filters = IsolatedHostsFilter\n")
+    conf, world = configuration(file), EndpointInMemory()
+    check, asked = RebuildCheck(conf, world.host_manager), decoder.decode(message("req_rebuild_check")["args"]).request
+    assert ["cmp1"] == [each.host for each in check.check(new_context(), asked)]
+    file.write_text(f"{file.read_text()}isolated_hosts = cmp1\n")
+    conf.mutate_config_files()
+    with pytest.raises(errors.NoValidHost, match="IsolatedHostsFilter"):
+        check.check(new_context(), asked)
 
 
 def test_a_booking_outlives_the_row_without_a_host(world):
