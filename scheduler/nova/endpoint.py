@@ -123,17 +123,17 @@ class NovaEndpoint:
 
     def update_aggregates(self, context: RequestContext, /, aggregates: object = None, **_more: object) -> None:
         """Take note of aggregates that have changed."""
-        self._manager.update_aggregates(context, aggregates=structure.plain(aggregates, "aggregates"))
+        self._manager.update_aggregates(context, aggregates=_opened(aggregates, "aggregates"))
 
     def delete_aggregate(self, context: RequestContext, /, aggregate: object = None, **_more: object) -> None:
         """Take note of a deleted aggregate."""
-        self._manager.delete_aggregate(context, aggregate=structure.plain(aggregate, "aggregate"))
+        self._manager.delete_aggregate(context, aggregate=_opened(aggregate, "aggregate"))
 
     def update_instance_info(
         self, context: RequestContext, /, host_name: object = None, instance_info: object = None, **_more: object
     ) -> None:
         """Take note of instances on a host."""
-        known = structure.plain(instance_info, "instance_info")
+        known = _opened(instance_info, "instance_info")
         self._manager.update_instance_info(context, host_name=host_name, instance_info=known)
 
     def delete_instance_info(
@@ -147,3 +147,11 @@ class NovaEndpoint:
     ) -> None:
         """Compare the instances of a host with those that are known."""
         self._manager.sync_instance_info(context, host_name=host_name, instance_uuids=instance_uuids)
+
+
+def _opened(data: object, field: str) -> object:
+    """Return the contents of a cast without envelopes. What cannot be read stays, for the manager to log."""
+    try:
+        return structure.plain(data, field)
+    except errors.InvalidInput:
+        return data

@@ -259,7 +259,8 @@ def _is_remote_managed(wanted: object) -> bool:
 def _outside(spec: JSONMapping, taken: Iterable[str]) -> Iterable[tuple[str, Group]]:
     """Yield the groups of ``requested_resources`` by suffix. :raises errors.InvalidInput:"""
     known = set(taken)
-    for number, each in enumerate(spec.get("requested_resources") or ()):
+    groups = fields.parse(list[Any], spec.get("requested_resources") or [], "requested_resources")
+    for number, each in enumerate(groups):
         field = f"requested_resources[{number}]"
         found = fields.parse(_Outside, _known(each, _Outside), field)
         if found.requester_id in known:

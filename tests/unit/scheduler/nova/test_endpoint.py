@@ -274,7 +274,8 @@ def test_a_failed_build_releases_its_booking(world):
     assert 0 == world.bookings()
 
 
-@pytest.mark.parametrize("sent", [{}, {"spec_obj": 7}, arguments(flavor=None), arguments(ignore_hosts=[1])])
+@pytest.mark.parametrize("sent", [{}, {"spec_obj": 7}, arguments(flavor=None), arguments(ignore_hosts=[1]),
+                                  arguments(requested_resources=7)])  # fmt: skip
 def test_malformed_requests(world, sent, caplog):
     """Are refused in a line, without a traceback."""
     assert "MISCONFIGURED" in world.refused(sent)
@@ -316,10 +317,19 @@ def test_casts(world):
     world.endpoint.delete_aggregate(context, **message("cast_delete_aggregate")["args"])
 
 
-def test_a_malformed_cast(world, caplog):
+@pytest.mark.parametrize(
+    ("method", "sent"),
+    [
+        ("update_aggregates", {"aggregates": [{"nova_object.data": {"id": "x"}}]}),
+        ("update_aggregates", {"aggregates": "no JSON"}),
+        ("delete_aggregate", {"aggregate": ""}),
+        ("update_instance_info", {"host_name": "cmp1", "instance_info": "no JSON"}),
+    ],
+)
+def test_a_malformed_cast(world, caplog, method, sent):
     """Is ignored with one line."""
     world.host_manager.poll()
-    world.endpoint.update_aggregates(new_context(), aggregates=[{"nova_object.data": {"id": "x"}}])
+    getattr(world.endpoint, method)(new_context(), **sent)
     assert "A cast is not understood" in caplog.text
 
 
