@@ -100,8 +100,8 @@ def _parsed(request: RequestSpec, names: tuple[str, ...], parse: Callable[[str],
 
 
 def _satisfies(version: int, required: versionutils.VersionPredicate) -> bool:
-    """Return True if the version satisfies the predicate, or is 0: the host reports none."""
-    return not version or required.satisfied_by(versionutils.convert_version_to_str(version))
+    """Return True if the version satisfies the predicate, or is not positive: the host reports none."""
+    return version <= 0 or required.satisfied_by(versionutils.convert_version_to_str(version))
 
 
 def _address_bits(kind: Capabilities) -> float:

@@ -48,9 +48,11 @@ def test_image_properties(properties, expected):
     assert set(expected) == passed(filters.ImagePropertiesFilter(), hosts, request(image={"properties": properties}))
 
 
-def test_a_host_that_does_not_tell_its_version():
-    """The version is not held against it."""
-    hosts = factories.candidates(node("host1", supported_instances=[("x86_64", "kvm", "hvm")], hypervisor_version=0))
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_host_that_does_not_tell_its_version(version):
+    """The version is not held against it. A negative number is none: the conversion to text would never end."""
+    kinds = [("x86_64", "kvm", "hvm")]
+    hosts = factories.candidates(node("host1", supported_instances=kinds, hypervisor_version=version))
     asked = request(image={"properties": {"vm_mode": "hvm", "hypervisor_version_requires": ">=6.0"}})
     assert {"host1"} == passed(filters.ImagePropertiesFilter(), hosts, asked)
 
