@@ -218,7 +218,9 @@ class ProviderFeed:
             used[provider, number] += int(amount)
         inventories: dict[int, dict[str, Inventory]] = collections.defaultdict(dict)
         for provider, number, total, reserved, least, most, step, ratio in details.inventories:
-            inventory = Inventory(total, reserved, least, most, step, ratio, used.get((provider, number), 0))
+            # A ratio of 0 leaves no room. In a row of a node 0 means that there is none.
+            offered = total if ratio > 0 else reserved
+            inventory = Inventory(offered, reserved, least, most, step, ratio, used.get((provider, number), 0))
             inventories[provider][classes[number]] = inventory
         of_traits, of_aggregates = self._grouped(details.traits, traits), self._grouped(details.aggregates, aggregates)
         consumers: dict[int, list[str]] = collections.defaultdict(list)

@@ -122,6 +122,18 @@ def test_the_ratio_is_that_of_placement(world: EndpointOverNova) -> None:
     assert "none" == world.boot(7, flavor=flavor(vcpus=8))  # 8 x 4 = 32 vcpus, of which 48 are booked
 
 
+@pytest.mark.parametrize("resource_class", ["VCPU", "MEMORY_MB", "DISK_GB"])
+def test_a_ratio_of_0_leaves_no_room(world: EndpointOverNova, resource_class: str) -> None:
+    """In a column of a node, 0 stands for the default."""
+    world.nova.set_inventory(1, resource_class, allocation_ratio=0.0)
+    world.later()
+    asked = flavor(vcpus=1, memory_mb=64, root_gb=1)
+    assert ["cmp2"] * 3 == [world.boot(number, flavor=asked) for number in range(1, 4)]
+    world.nova.set_inventory(2, resource_class, allocation_ratio=0.0)
+    world.later()
+    assert "none" == world.boot(4, flavor=asked)
+
+
 def test_what_is_reserved_is_that_of_placement(world: EndpointOverNova) -> None:
     """All but 1 GB of each host is reserved there; the columns of the nodes have 7.5 GB free."""
     for number in (1, 2):
