@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from oslo_log import log as logging
@@ -17,7 +18,7 @@ def parse(items: Iterable[str], option: str) -> list[tuple[str, float]]:
     for item in items:
         name, equals, number = item.partition("=")
         try:
-            if not (name and equals):
+            if not (name and equals and math.isfinite(float(number))):
                 raise ValueError(item)
             good.append((name, float(number)))
         except ValueError:

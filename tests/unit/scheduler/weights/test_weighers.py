@@ -192,6 +192,13 @@ def test_settings():
     assert [("b", 1.0), ("a", 2.0), ("b", 3.0)] == ratio_options.parse(["b=1", "a= 2", "b=3"], "option")
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-Infinity", "1e999"])
+def test_ratios_are_finite(caplog, number):
+    """With another one no host has a weight, and every request would be refused."""
+    assert [("a", 2.0)] == ratio_options.parse(["a=2", f"b={number}"], "option")
+    assert f"Option option: ignoring what is not name=number: b={number}" in caplog.text
+
+
 # -- groups -------------------------------------------------------------------------------------------------------------
 
 MEMBERS = [uuid(1), uuid(2), uuid(3)]
