@@ -11,6 +11,7 @@ import contextlib
 import logging as standard_logging
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -113,6 +114,16 @@ LOG_FORMAT = (
 )
 #: oslo.config replaces $NAME in a value by another option.
 _UNKNOWN_NAMES = (cfg.NoSuchOptError, cfg.NoSuchGroupError, cfg.TemplateSubstitutionError)
+#: A complaint of oslo.config about a value: where it is from, the file or the variable, and the reason.
+_COMPLAINT = re.compile(
+    r"Value for option \S+ from LocationInfo\(location=<Locations\.(\w+): .*?>, detail='(.*?)'\) is not valid: (.*)",
+    re.DOTALL,
+)
+#: What Python says of text that is no number.
+_NO_NUMBER = {
+    "invalid literal for int() with base 10:": "must be a whole number, got",
+    "could not convert string to float:": "must be a number, got",
+}
 NOISY = ["amqp=WARN", "oslo.messaging=INFO", "oslo_messaging=INFO", "sqlalchemy=WARN", "alembic=WARN", "cotyledon=WARN"]
 
 
@@ -255,15 +266,12 @@ def _check_log_config(path: str) -> None:
 def _read_all(conf: cfg.ConfigOpts) -> None:
     """Read all values now, because oslo.config checks a value when it is read.
 
-    :raises cfg.ConfigFileValueError: the message has the section and the option, and not the value, which may be secret
+    :raises cfg.ConfigFileValueError: see :func:`read_section`
     """
     for name in conf:
-        group = _value(conf, name)
-        for option in group if isinstance(group, Mapping) else ():
-            try:
-                _value(group, option)
-            except cfg.ConfigFileValueError as bad:
-                raise cfg.ConfigFileValueError(f"[{name}] {bad}") from None
+        group = _value(conf, name, "DEFAULT")
+        if isinstance(group, Mapping):
+            read_section(group, name)
     with contextlib.suppress(oslo_messaging.InvalidTransportURL):
         # The library registers its option when it reads it. A URL that it cannot use is reported with its first use.
         try:
@@ -272,15 +280,40 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
             raise _dollar("transport_url") from None
 
 
-def _value(options: Mapping[str, Any], name: str) -> Any:
+def read_section(options: Mapping[str, Any], section: str) -> None:
+    """Read all values of a section now.
+
+    :raises cfg.ConfigFileValueError: the message has the section, the option and its file. It has the value only where
+        that cannot be a secret
+    """
+    for option in options:
+        _value(options, option, section)
+
+
+def _value(options: Mapping[str, Any], name: str, section: str) -> Any:
+    shown = name if section == "DEFAULT" else f"[{section}] {name}"
     try:
         value = options[name]
     except _UNKNOWN_NAMES:
-        raise _dollar(name) from None
+        raise _dollar(shown) from None
+    except cfg.ConfigSourceValueError as bad:
+        raise cfg.ConfigFileValueError(_in_words(section, name, str(bad))) from None
     if isinstance(value, float) and not math.isfinite(value):
         # Python reads "nan" and "inf" as numbers. All comparisons with NaN are false, also those of a minimum.
-        raise cfg.ConfigFileValueError(f"{name} must be a finite number, got {value}")
+        raise cfg.ConfigFileValueError(f"{shown} must be a finite number, got {value}")
     return value
+
+
+def _in_words(section: str, option: str, complaint: str) -> str:
+    """Return a complaint of oslo.config without the names of its classes."""
+    found = _COMPLAINT.fullmatch(complaint)
+    if found is None:
+        return f"Option [{section}] {option}: {complaint}"
+    source, where, reason = found.groups()
+    for python, words in _NO_NUMBER.items():
+        reason = reason.replace(python, words)
+    place = f"the environment variable {where}" if source == "environment" else where
+    return f"Option [{section}] {option} in {place} is not valid: {reason}"
 
 
 def _dollar(name: str) -> cfg.ConfigFileValueError:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from fleet import conf as fleet_conf
+
 #: Section with the defaults of the options of all backends.
 DEFAULTS = "backend_defaults"
 
@@ -129,11 +131,15 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def options_of(conf: cfg.ConfigOpts, backend: str) -> cfg.ConfigOpts.GroupAttr:
-    """Return the options of a backend: those of its section, and the defaults for those that it does not set."""
+    """Return the options of a backend: those of its section, and the defaults for those that it does not set.
+
+    :raises cfg.ConfigFileValueError: a value cannot be used; the message names its section, option and file
+    """
     conf.register_group(cfg.OptGroup(backend))
     for option in BACKEND_OPTS:
         conf.register_opt(option, group=backend)
         conf.set_default(option.dest, conf[DEFAULTS][option.dest], group=backend)
+    fleet_conf.read_section(conf[backend], backend)
     return conf[backend]
 
 

@@ -50,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             pass
     except (errors.ConfigError, errors.ClassNotFound, errors.HostTaken) as wrong:
         raise SystemExit(f"{BINARY}: {wrong.message}") from None
+    except cfg.ConfigFileValueError as wrong_value:
+        raise SystemExit(f"{BINARY}: {wrong_value}") from None
 
     def build(number: int) -> service.Process:
         transport = rpc_transport.get_transport(conf)

@@ -74,7 +74,7 @@ def of_service(
     try:
         fleet_conf.load_config(argv, check, register=[register], conf=conf, setup_logging=False)
         return good(check, try_out(conf))
-    except (SystemExit, errors.FleetError) as refusal:
+    except (SystemExit, errors.FleetError, cfg.ConfigFileValueError) as refusal:
         found = str(refusal).removeprefix(f"{check}: ")
     except Exception as broken:
         # A plugin may raise anything.

@@ -47,6 +47,34 @@ def test_a_number_is_finite(tmp_path: pathlib.Path, text: str, refusal: str) -> 
     assert refusal == str(ended.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "option", "reason"),
+    [
+        ("report_interval = soon", "[DEFAULT] report_interval", "must be a whole number, got 'soon'"),
+        ("max_clock_skew = soon", "[DEFAULT] max_clock_skew", "must be a number, got 'soon'"),
+        ("report_interval = 0", "[DEFAULT] report_interval", "Should be greater than or equal to 1"),
+        ("[own]\nlimit = none", "[own] limit", "must be a number, got 'none'"),
+    ],
+)
+def test_a_value_that_cannot_be_used(tmp_path: pathlib.Path, text: str, option: str, reason: str) -> None:
+    """The message has the section, the option, the file and the reason, and no class of oslo.config."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[DEFAULT]\n{text}\n")
+    with pytest.raises(SystemExit) as ended:
+        _load(path, lambda conf: conf.register_opt(cfg.FloatOpt("limit", min=0.0), "own"))
+    assert f"fleet-test: Option {option} in {path} is not valid: {reason}" == str(ended.value)
+
+
+def test_a_value_of_the_environment(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """oslo.config reads ``OS_SECTION__OPTION`` where no file has the option. One line, and no traceback."""
+    monkeypatch.setenv("OS_DEFAULT__REPORT_INTERVAL", "soon")
+    (tmp_path / "fleet.conf").write_text("")
+    with pytest.raises(
+        SystemExit, match=r"in the environment variable OS_DEFAULT__REPORT_INTERVAL is not valid: must be"
+    ):
+        _load(tmp_path / "fleet.conf")
+
+
 @pytest.fixture
 def root_logger() -> Iterator[None]:
     """Puts back what a setup that fails half-way has changed."""
