@@ -90,12 +90,13 @@ _MANUALS = {
 
 
 def _listed(topics: Any) -> str:
-    """Return the commands by topic, each with the first line of its help."""
+    """Return the commands by topic, each with the first paragraph of its help."""
     lines: list[str] = []
     for title, commands in topics.items():
         lines += [title, "-" * len(title), ""]
         for name, command in commands:
-            lines += [f"**{name}**", f"    {command(None, None).get_description().splitlines()[0]}", ""]
+            about = " ".join(command(None, None).get_description().split("\n\n")[0].split())
+            lines += [f"**{name}**", f"    {about}", ""]
     return "\n".join(lines)
 
 

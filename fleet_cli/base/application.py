@@ -119,7 +119,8 @@ class Application(app.App):
     def _described(self, name: str) -> str:
         factory, _name, _rest = self.command_manager.find_command(name.split())
         described: str = factory(self, None).get_description()
-        return described.split("\n")[0].rstrip(".")
+        # The first paragraph: a sentence may go on in the next line.
+        return " ".join(described.split("\n\n")[0].split()).rstrip(".")
 
     def _print(self, page: str) -> int:
         try:

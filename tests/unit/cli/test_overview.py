@@ -67,6 +67,16 @@ def test_help(type_in: Run, program: type[application.Application], argv: tuple[
     assert not any(line.startswith("  server create") for line in lines)
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_descriptions_are_whole(type_in: Run, program: type[application.Application]) -> None:
+    """Also those of two lines: none ends in the middle of a sentence."""
+    printed = " ".join(type_in(program, "--help")[1].split())
+    manager = program(cfg.ConfigOpts()).command_manager
+    for name in commands(program):
+        about = manager.find_command(name.split())[0].__doc__.split("\n\n")[0]
+        assert " ".join(about.split()).rstrip(".") in printed, name
+
+
 #: What users of the openstack command type, and what is called. The names are those of the fake conductor.
 HABITS: list[tuple[str, str, dict[str, Any]]] = [
     ("server add volume web data", "attach_volume", {"name": "web", "volume": "data"}),

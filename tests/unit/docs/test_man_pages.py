@@ -22,13 +22,13 @@ PAGES = pathlib.Path(__file__).parents[3] / "etc/man"
     ids=["fleet", "fleet-manage"],
 )
 def test_commands(page: str, commands: dict[str, Any]) -> None:
-    """Each stands in bold, with the first line of its help below it. If it does not: run ``make docs``."""
+    """Each stands in bold, with the first paragraph of its help below it. If it does not: run ``make docs``."""
     lines = (PAGES / page).read_text().splitlines()
     missing = []
     for name, command in commands.items():
         bold = "\\fB" + _escaped(name) + "\\fP"
         below = lines[lines.index(bold) + 1] if bold in lines else ""
-        if below != _escaped(command(None, None).get_description().splitlines()[0]):
+        if below != _escaped(" ".join(command(None, None).get_description().split("\n\n")[0].split())):
             missing.append(name)
     assert [] == missing
 
