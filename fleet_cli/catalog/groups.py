@@ -99,6 +99,7 @@ class CreateGroup(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if not parsed_args.policy and not parsed_args.rules:
             raise connection.CommandFailed("use --policy, or --rule, or both")
+        _require_anti_affinity(parsed_args.policy or instance_group.NONE, parsed_args.max_server_per_host)
         self.conductor.act_for(parsed_args.project, None)
         rules = {"rules": parsed_args.rules} if parsed_args.rules else {}
         created = self.conductor.operator.create_group(
@@ -108,6 +109,12 @@ class CreateGroup(command.ShowOne):
             **rules,
         )
         return command.one(COLUMNS, _with_rules(created))
+
+
+def _require_anti_affinity(policy: str, most: int | None) -> None:
+    """:raises connection.CommandFailed: the number of members of a host would be stored, and would have no effect"""
+    if most not in (None, 1) and policy != instance_group.ANTI_AFFINITY:
+        raise connection.CommandFailed(f"--max-server-per-host needs the policy anti-affinity, not {policy}")
 
 
 class ShowGroup(command.ShowOne):
@@ -145,6 +152,8 @@ class SetGroup(command.ShowOne):
             wanted["rules"] = parsed_args.rules
         if all(value is None for value in wanted.values()):
             raise connection.CommandFailed("nothing to change: use --name, --policy, --rule or --max-server-per-host")
+        if parsed_args.policy:
+            _require_anti_affinity(parsed_args.policy, parsed_args.max_server_per_host)
         return command.one(COLUMNS, _with_rules(self.conductor.operator.update_group(name=parsed_args.group, **wanted)))
 
 

@@ -219,3 +219,19 @@ def test_boot_min_count_over_count(run) -> None:
     status, _, complaint = run(conductor, "boot", "web", "--flavor", "small", "--count", "2", "--min-count", "3")
     assert (1, "--min-count 3 may not exceed --count 2\n") == (status, complaint)
     assert [] == conductor.requests
+
+
+@pytest.mark.parametrize(
+    ("line", "policy"),
+    [
+        ("group create web --policy affinity --max-server-per-host 2", "affinity"),
+        ("group create web --rule policy=spread,label=rack --max-server-per-host 2", "none"),
+        ("group set web --policy soft-anti-affinity --max-server-per-host 2", "soft-anti-affinity"),
+    ],
+)
+def test_members_of_one_host_are_counted_for_anti_affinity_only(run, line: str, policy: str) -> None:
+    """With another policy the number would be stored, and would have no effect."""
+    conductor = fakes.Conductor()
+    status, _, complaint = run(conductor, *line.split())
+    expected = f"--max-server-per-host needs the policy anti-affinity, not {policy}\n"
+    assert (1, expected, []) == (status, complaint, conductor.calls)
