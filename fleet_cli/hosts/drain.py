@@ -15,6 +15,8 @@ from fleet_cli.base import command, listing
 from fleet_cli.base.output import progress
 from fleet_cli.hosts import emptying
 
+_AT_A_TIME = 4
+
 
 class DrainHost(command.Command):
     """Place nothing new on a host, and wait until builds that are on their way to it have ended.
@@ -43,14 +45,15 @@ class DrainHost(command.Command):
         command.argument(
             "--at-a-time",
             type=argument_types.positive,
-            default=4,
             metavar="N",
-            help="Moves under way together. Default: 4.",
+            help=f"With --move: moves under way together. Default: {_AT_A_TIME}.",
         ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         host = parsed_args.host
+        if not parsed_args.move and (parsed_args.cold or parsed_args.at_a_time):
+            raise connection.CommandFailed(f"{'--cold' if parsed_args.cold else '--at-a-time'} needs --move")
         self.conductor.operator.update_service(
             host=host, binary="fleet-compute", disabled=True, reason=parsed_args.reason
         )
@@ -73,7 +76,11 @@ class DrainHost(command.Command):
         there = len(self.conductor.operator.show_host(name=host)["instances"])
         with progress.shown(there, "moves", self.app.options.verbose_level) as shown:
             run = emptying.Emptying(
-                self.conductor, host, parsed_args.at_a_time, lambda *now: shown.show_of(*now), parsed_args.cold
+                self.conductor,
+                host,
+                parsed_args.at_a_time or _AT_A_TIME,
+                lambda *now: shown.show_of(*now),
+                parsed_args.cold,
             )
             self._announce(run.obstacles(), parsed_args.cold)
             try:

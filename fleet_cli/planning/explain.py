@@ -40,6 +40,8 @@ FIELDS = (
 )
 
 
+#: Options for hosts that are for pools as well.
+_OF_VOLUMES = ("--hint", "--availability-zone", "--project", "--user")
 #: Those of a decision that was kept.
 KEPT_FIELDS = (
     *("at", "scheduler", "outcome", "reason_code", "reason", "requested", "considered", "placed"),
@@ -69,7 +71,8 @@ class Explain(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if parsed_args.request:
-            if parsed_args.server or parsed_args.flavor or parsed_args.volume:
+            now = parsed_args.server or parsed_args.flavor or parsed_args.volume or parsed_args.volume_type
+            if now or _count_given(parsed_args) or build_arguments.conditions_given(parsed_args):
                 raise connection.CommandFailed("name a request, or what is to be explained as of now")
             return KEPT_FIELDS, shown(kept(self.conductor, parsed_args.request), KEPT_FIELDS, _COLUMNS)
         if parsed_args.volume:
@@ -84,10 +87,19 @@ def asked(conductor: Calls, parsed_args: argparse.Namespace) -> SchedulingReques
     server = getattr(parsed_args, "server", None)
     if bool(server) == bool(parsed_args.flavor):
         raise connection.CommandFailed("name a server, or use --flavor")
+    if parsed_args.volume_type:
+        raise connection.CommandFailed("--volume-type needs --volume")
     if server:
+        given = [*_count_given(parsed_args), *build_arguments.conditions_given(parsed_args)]
+        if given:
+            raise connection.CommandFailed(f"{given[0]} needs --flavor: a server is placed as it was requested")
         return conductor.operator.request_of(name=server)
     conductor.act_for(parsed_args.project, parsed_args.user)
     return conductor.operator.request_for(request=build_arguments.build_request(conductor, parsed_args))
+
+
+def _count_given(parsed_args: argparse.Namespace) -> list[str]:
+    return ["--count"] if getattr(parsed_args, "count", 1) != 1 else []
 
 
 def kept(conductor: Calls, request_id: str) -> JSONObject:
@@ -127,9 +139,16 @@ def add_volume(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Non
 
 
 def volume_asked(conductor: Calls, parsed_args: argparse.Namespace) -> JSONObject:
-    """Return the request for a new volume. :raises connection.CommandFailed: a server is named too, or no such type"""
+    """Return the request for a new volume.
+
+    :raises connection.CommandFailed: a server is named too, an option is for servers, or there is no such type
+    """
     if getattr(parsed_args, "server", None) or parsed_args.flavor:
         raise connection.CommandFailed("name a server, or use --flavor, or use --volume")
+    given = [*_count_given(parsed_args), *build_arguments.conditions_given(parsed_args)]
+    of_servers = [option for option in given if option not in _OF_VOLUMES]
+    if of_servers:
+        raise connection.CommandFailed(f"{of_servers[0]} needs --flavor: a volume has no such condition")
     conductor.act_for(parsed_args.project, parsed_args.user)
     named = parsed_args.volume_type
     types = [each for each in conductor.operator.list_volume_types() if each["name"] == named] if named else []

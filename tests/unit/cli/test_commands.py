@@ -24,12 +24,21 @@ def test_drain_disables_the_host_with_the_reason(run) -> None:
     """And says how many instances stay."""
     conductor = fakes.Conductor()
     conductor.create({"name": "web"})
+    conductor.answers["list_migrations"] = []
     status, printed, _ = run(conductor, "host", "drain", "host1", "--reason", "new fan")
     assert 0 == status
     expected = {"host": "host1", "binary": "fleet-compute", "disabled": True, "reason": "new fan"}
     assert ("update_service", expected) == conductor.calls[0]
     undo = "To let it take builds again: fleet host enable host1"
     assert ["host1 is disabled: new fan", "host1 is idle; 1 instances stay on it", undo] == printed.splitlines()
+
+
+@pytest.mark.parametrize("option", [["--cold"], ["--at-a-time", "2"]], ids="".join)
+def test_an_option_of_moves_without_move(run, option: list[str]) -> None:
+    """The host is not disabled: nothing would move."""
+    conductor = fakes.Conductor()
+    status, _, complaint = run(conductor, "host", "drain", "host1", *option)
+    assert (1, f"{option[0]} needs --move\n", []) == (status, complaint, conductor.calls)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +249,27 @@ def test_explain_what(run, argv: list[str]) -> None:
     status, _, complaint = run(fakes.Conductor(), "explain", *argv)
     assert 1 == status
     assert "name a server, or use --flavor" in complaint
+
+
+@pytest.mark.parametrize(
+    ("argv", "refusal"),
+    [
+        (["explain", "web", "--count", "3"], "--count needs --flavor"),
+        (["explain", "web", "--availability-zone", "east"], "--availability-zone needs --flavor"),
+        (["explain", "--flavor", "small", "--volume-type", "fast"], "--volume-type needs --volume"),
+        (["explain", "--volume", "10", "--count", "3"], "--count needs --flavor"),
+        (["explain", "--volume", "10", "--group", "web"], "--group needs --flavor"),
+        (["explain", "--request", "req-1", "--hint", "a=b"], "name a request, or what is to be explained"),
+        (["capacity", "--flavor", "small", "--volume-type", "fast"], "--volume-type needs --volume"),
+        (["capacity", "--volume", "10", "--ignore-host", "host1"], "--ignore-host needs --flavor"),
+    ],
+)
+def test_an_option_that_would_have_no_effect(run, argv: list[str], refusal: str) -> None:
+    """The answer would be about another request than the command line has."""
+    conductor = fakes.Conductor()
+    status, _, complaint = run(conductor, *argv)
+    assert (1, []) == (status, conductor.calls)
+    assert complaint.startswith(refusal)
 
 
 def test_capacity(run) -> None:
