@@ -41,12 +41,13 @@ class ListServers(listing.List):
 
     things = "instances"
     brief = ("uuid", "name", "status", "task", "host", "flavor")
-    whole = COLUMNS
+    whole = (*COLUMNS, "project_id")
 
     arguments = (
         command.argument("--host", help="Only those on this host."),
         command.argument("--status", type=str.upper, choices=STATUSES, help="Only those with this status."),
         command.argument("--name", help="Only those with this name."),
+        command.argument("--project", metavar="ID", help="Only those of this project."),
         command.argument("--limit", type=argument_types.positive, metavar="N", help="Only the first N."),
     )
 
@@ -55,13 +56,15 @@ class ListServers(listing.List):
         status = f" with status {parsed_args.status}" if parsed_args.status else ""
         host = f" on host {parsed_args.host}" if parsed_args.host else ""
         name = f" named {parsed_args.name}" if parsed_args.name else ""
-        return f"There are no {self.things}{status}{host}{name}."
+        project = f" of project {parsed_args.project}" if parsed_args.project else ""
+        return f"There are no {self.things}{status}{host}{name}{project}."
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
         wanted = {
             "host": parsed_args.host,
             "vm_state": parsed_args.status and parsed_args.status.lower(),
             "name": parsed_args.name,
+            "project_id": parsed_args.project,
         }
         filters = {key: value for key, value in wanted.items() if value}
         return map(summary, pages.instances(self.conductor, filters, parsed_args.limit))

@@ -230,6 +230,17 @@ def test_one_time_format(run) -> None:
     assert WHEN == run(conductor, "server", "list", "-c", "created_at", "-f", "value")[1].strip()
 
 
+def test_the_instances_of_a_project(run) -> None:
+    """Those that its quota counts; the project is a column of the long list."""
+    conductor = fakes.Conductor()
+    conductor.answers["list_instances"] = [an_instance(0, project_id="shop")]
+    _, printed, _ = run(conductor, "server", "list", "--project", "shop", "-f", "json")
+    assert [{"project_id": "shop"}] == [call["filters"] for call in conductor.sent("list_instances")]
+    assert ["shop"] == [row["project_id"] for row in json.loads(printed)]
+    conductor.answers["list_instances"] = []
+    assert "There are no instances of project shop.\n" == run(conductor, "server", "list", "--project", "shop")[1]
+
+
 def test_statuses_are_a_closed_set(run, capsys: pytest.CaptureFixture) -> None:
     """In any case of letters; what is not one of them is refused with the list."""
     conductor = fakes.Conductor()
