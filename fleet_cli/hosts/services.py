@@ -76,9 +76,13 @@ class EnableService(command.Command):
     arguments = _SERVICE
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        self.conductor.operator.update_service(
-            host=parsed_args.host, binary=parsed_args.binary, disabled=False, reason=None
+        host = parsed_args.host
+        enabled = self.conductor.operator.update_service(
+            host=host, binary=parsed_args.binary, disabled=False, reason=None
         )
+        if enabled["forced_down"]:
+            undo = f"'fleet service force-down --unset {host}' lets it take instances"
+            listing.remark(f"{host} is enabled, and it is still forced down: {undo}")
 
 
 class DisableService(command.Command):

@@ -202,6 +202,17 @@ def test_a_resize_ends(stage: Stage, decision: str, expected: Any, flavor: str, 
         stage.operator.revert_resize(stage.uuid)
 
 
+def test_a_host_that_keeps_a_former_size_stays(stage: Stage) -> None:
+    """The refusal names the migration, what to do, and the command that lists such moves."""
+    stage.until(move_states.FINISHED)
+    stage.go_down("h1")
+    wanted = (
+        f"takes part in 1 migration: {stage.migration()['uuid']}; confirm or revert .*'fleet migration list --host h1'"
+    )
+    with pytest.raises(errors.Conflict, match=wanted):
+        stage.operator.delete_host("h1")
+
+
 def test_a_resize_on_its_own_host_holds_both_flavors(database: Database) -> None:
     """Where allow_resize_to_same_host lets it stay, the host holds the flavor that the instance is not in, too."""
     stage = Stage(database, same_host=True)

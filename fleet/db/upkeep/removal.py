@@ -146,7 +146,8 @@ def _require_empty(tx: Transaction, host: str) -> None:
     moving = sa.or_(MIGRATIONS.c.held_host == host, sa.and_(_IN_PROGRESS, at_host))
     moves = tx.execute(sa.select(MIGRATIONS.c.uuid).where(moving).order_by(MIGRATIONS.c.uuid)).scalars().all()
     if moves:
-        raise errors.Conflict(kind="Host", name=host, reason=f"takes part in {few(moves, 'migration')}")
+        fix = f"confirm or revert resizes, and wait for other moves: 'fleet migration list --host {host}'"
+        raise errors.Conflict(kind="Host", name=host, reason=f"takes part in {few(moves, 'migration')}; {fix}")
 
 
 def _mark_deleted(

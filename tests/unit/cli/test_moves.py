@@ -147,6 +147,15 @@ def test_force_down_and_back(run) -> None:
     assert [True, False] == [arguments["forced"] for _method, arguments in conductor.calls]
 
 
+@pytest.mark.parametrize("forced_down", [True, False])
+def test_enabled_and_still_forced_down(run, forced_down: bool) -> None:
+    """Such a host takes no instances, so the command that ends it is named."""
+    conductor = Migrations()
+    conductor.answers["update_service"] = {"forced_down": forced_down}
+    status, _, told = run(conductor, "host", "enable", "h1")
+    assert (0, forced_down) == (status, "'fleet service force-down --unset h1'" in told)
+
+
 def test_progress_of_a_copy(run, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the list of moves, and of the instance."""
     copying = {"status": "post-migrating", "copied_percent": 40}
