@@ -39,7 +39,7 @@ def _backends(backends: Sequence[Record], pools: Sequence[Record]) -> Iterator[F
         fix = "Read the agent's log: its driver finds no pools, or its reports are refused."
         yield findings.bad("backends", f"these report no pools: {findings.few(mute)}", fix)
     if disabled:
-        fix = "Run 'fleet service enable --binary fleet-volume BACKEND' when they shall take volumes again."
+        fix = "Run 'fleet service enable BACKEND fleet-volume' when they shall take volumes again."
         yield findings.doubtful("backends", f"these are disabled and get no volumes: {findings.few(disabled)}", fix)
     if not mute and not disabled:
         yield findings.good("backends", f"all {len(backends)} report {len(pools)} pools")
