@@ -20,6 +20,7 @@ from fleet.rpc.clients import BaseAPI
 from fleet.rpc.trust import signing
 from fleet.service import probes
 from fleet_api import conf as api_conf
+from fleet_api.access import identity
 from fleet_api.application import application, streams_of
 from fleet_api.requests.conductor import Conductor
 from fleet_api.serving.http_server import HTTPServer
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         required.broker(conf)
         require_loopback(conf)
+        identity.require_options(conf)
         signing.keys_of(conf)
     except errors.FleetError as refusal:
         print(f"{BINARY}: {refusal.message}", file=sys.stderr)

@@ -257,10 +257,20 @@ def _unauthorized() -> falcon.HTTPUnauthorized:
     )
 
 
+def require_options(conf: cfg.ConfigOpts) -> None:
+    """Check that the options of ``auth_strategy`` are set. A daemon reads them once, so trying again does not help.
+
+    :raises errors.ConfigError:
+    """
+    if conf.api.auth_strategy == HTTP_BASIC and not conf.api.basic_auth_file:
+        raise errors.ConfigError(option="[api] basic_auth_file", reason="is needed with auth_strategy = http_basic")
+    if conf.api.auth_strategy == KEYSTONE:
+        tokens.register_opts(conf)
+
+
 def _users(conf: cfg.ConfigOpts) -> Users:
     """:raises errors.ConfigError:"""
-    if not conf.api.basic_auth_file:
-        raise errors.ConfigError(option="[api] basic_auth_file", reason="is needed with auth_strategy = http_basic")
+    require_options(conf)
     projects = conf.api.projects_file
     files = pathlib.Path(conf.api.basic_auth_file), pathlib.Path(projects) if projects else None
     return Users(*files, threads=conf.api.threads)
