@@ -26,7 +26,8 @@ CHECK = "options"
 _OF_PLUGINS = ("placement", "keystone_authtoken")
 #: Sections of nova.conf, whose names are nova's of today.
 _OF_NOVA = ("scheduler", "filter_scheduler", "workarounds")
-#: The section that declares the options of each storage backend, and an option that each backend has.
+#: The section that declares the options of each storage backend, and an option that sections of backends have, unless
+#: they leave it to the defaults.
 _BACKENDS, _OF_BACKENDS = "backend_defaults", "volume_driver"
 #: Libraries whose options may be in the files, besides those of every ``fleet`` namespace.
 _LIBRARIES = ("oslo.db", "oslo.log", "oslo.messaging", "oslo.policy", "oslo.reports")
@@ -83,10 +84,12 @@ def _check_file(file: str, options: Known) -> Iterator[Finding]:
         return
     secret = {(section, name) for section, opts in options.options.items() for name, opt in opts.items() if opt.secret}
     yield from file_modes.check(file, sections, secret)
+    lines = sections.get("DEFAULT", {}).get("enabled_backends", [])
+    backends = {name.strip() for line in lines for name in line.split(",")}
     for section, names in sections.items():
         if section in _OF_PLUGINS:
             continue
-        kind = _BACKENDS if _OF_BACKENDS in names else section
+        kind = _BACKENDS if _OF_BACKENDS in names or section in backends else section
         for name in names:
             yield from _check_option(file, section, _dest(name), options, kind)
 
@@ -108,14 +111,17 @@ def _check_option(file: str, section: str, name: str, options: Known, kind: str)
         fix = "Correct the name of the section, unless a plugin of yours reads it."
         yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such section", fix)
     else:
-        meant = _meant(kind, name, options)
+        meant = _meant(kind, section, name, options)
         yield findings.doubtful(CHECK, f"{file}: [{section}] {name}: there is no such option", meant)
 
 
-def _meant(section: str, name: str, options: Known) -> str:
-    """Name the most similar option, of the same section if it has one."""
+def _meant(kind: str, section: str, name: str, options: Known) -> str:
+    """Name the most similar option, of the same section if it has one.
+
+    :param kind: the section whose options ``section`` has; another one for a storage backend
+    """
     elsewhere = {each: other for other, opts in options.options.items() for each in opts}
-    for places in (dict.fromkeys(options.options[section], section), elsewhere):
+    for places in (dict.fromkeys(options.options[kind], section), elsewhere):
         like = difflib.get_close_matches(name, places, n=1)
         if like:
             return f"It has no effect; is [{places[like[0]]}] {like[0]} meant?"

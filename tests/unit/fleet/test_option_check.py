@@ -44,7 +44,14 @@ FILES = [
         "[fast]\nvolume_driver = fake\nfake_thick = 1\n",
         Level.WARN,
         "[fast] fake_thick",
-        "fake_thin",
+        "is [fast] fake_thin meant?",
+    ),
+    (
+        "a storage backend with the driver of the defaults",
+        "[DEFAULT]\nenabled_backends = slow, fast\n[backend_defaults]\nvolume_driver = fake\n[fast]\nfake_thin = false\n",
+        Level.OK,
+        "all options are known",
+        "",
     ),
     ("no configuration", "what is this\n", Level.FAIL, "fleet.conf", "Correct the file."),
 ]
