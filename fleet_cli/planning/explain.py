@@ -76,6 +76,8 @@ class Explain(command.ShowOne):
                 raise connection.CommandFailed("name a request, or what is to be explained as of now")
             return KEPT_FIELDS, shown(kept(self.conductor, parsed_args.request), KEPT_FIELDS, _COLUMNS)
         if parsed_args.volume:
+            if _count_given(parsed_args):
+                raise connection.CommandFailed("--count needs --flavor: one volume is explained")
             answer = self.conductor.explain_volume(volume_asked(self.conductor, parsed_args), parsed_args.best)
         else:
             answer = self.conductor.explain(asked(self.conductor, parsed_args), parsed_args.best)
@@ -145,7 +147,7 @@ def volume_asked(conductor: Calls, parsed_args: argparse.Namespace) -> JSONObjec
     """
     if getattr(parsed_args, "server", None) or parsed_args.flavor:
         raise connection.CommandFailed("name a server, or use --flavor, or use --volume")
-    given = [*_count_given(parsed_args), *build_arguments.conditions_given(parsed_args)]
+    given = build_arguments.conditions_given(parsed_args)
     of_servers = [option for option in given if option not in _OF_VOLUMES]
     if of_servers:
         raise connection.CommandFailed(f"{of_servers[0]} needs --flavor: a volume has no such condition")
