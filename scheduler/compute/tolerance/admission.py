@@ -144,8 +144,7 @@ class Admission:
             if guard is None:
                 return ""
             admitted: list[Admitted] = []
-            free = self._fleet.free({*(_node(each) for pick in made.picks for each in pick.alternates),
-                                     *(pick.key for pick in made.picks)})  # fmt: skip
+            free = self._free(made)
             try:
                 for pick in made.picks:
                     if pick.key not in free:
@@ -202,8 +201,7 @@ class Admission:
             guard = self._guard
             if guard is None:
                 return None, made
-            free = self._fleet.free({*(_node(each) for pick in made.picks for each in pick.alternates),
-                                     *(pick.key for pick in made.picks)})  # fmt: skip
+            free = self._free(made)
             admitted: list[Admitted] = []
             objections: list[Objection] = []
             picks = []
@@ -229,6 +227,11 @@ class Admission:
                 return guard.strictest(objections), made
             self._admitted.extend(admitted)
         return None, dataclasses.replace(made, picks=picks)
+
+    def _free(self, made: Decision) -> dict[Node, Amount]:
+        """Return what the nodes of all picks and of their alternates have left; one that has gone is not there."""
+        alternates = (_node(each) for pick in made.picks for each in pick.alternates)
+        return self._fleet.free({*alternates, *(pick.key for pick in made.picks)})
 
     def _admit(
         self, guard: Guard, request: RequestSpec, pick: Pick, free: Mapping[Node, Amount], demand: Amount
