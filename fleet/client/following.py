@@ -42,18 +42,23 @@ def gone(uuid: str) -> JSONObject:
 
 def look(conductor: Calls, uuids: Iterable[str]) -> dict[str, Record]:
     """Return the present state of ``uuids``."""
-    wanted = list(uuids)
     found: dict[str, Record] = {}
-    for start in range(0, len(wanted), _BATCH):
-        part = wanted[start : start + _BATCH]
+    for part in _parts(uuids):
         listed = {each["uuid"]: each for each in conductor.operator.list_instances(filters={"uuids": part})}
         found.update({uuid: listed.get(uuid) or gone(uuid) for uuid in part})
     return found
 
 
+def _parts(uuids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the uuids in lists that are short enough for a call."""
+    wanted = list(uuids)
+    for start in range(0, len(wanted), _BATCH):
+        yield wanted[start : start + _BATCH]
+
+
 def ask_to_delete(conductor: Calls, uuids: list[str]) -> None:
-    for start in range(0, len(uuids), _BATCH):
-        conductor.terminate(uuids[start : start + _BATCH])
+    for part in _parts(uuids):
+        conductor.terminate(part)
 
 
 def delete(
@@ -164,9 +169,7 @@ def _unplaced_moves(
         listed = pages.migrations(conductor.operator, {"status": move_states.PREPARING})
         found = [each for each in listed if each["source_compute"] != host]
     else:
-        uuids = list(known)
-        parts = [uuids[start : start + _BATCH] for start in range(0, len(uuids), _BATCH)]
-        every = [each for part in parts for each in conductor.operator.list_migrations(filters={"uuids": part})]
+        every = [each for part in _parts(known) for each in conductor.operator.list_migrations(filters={"uuids": part})]
         found = [each for each in every if each["attempt"] == known[each["uuid"]]["attempt"]]
     placing = [each for each in found if each["status"] == move_states.PREPARING and each["dest_compute"] is None]
     return {each["uuid"]: each for each in placing}
@@ -209,8 +212,7 @@ def volumes(
     wanted = list(uuids)
     for _ in _looks(timeout_s, clock, sleep):
         found: list[Record] = []
-        for start in range(0, len(wanted), _BATCH):
-            part = wanted[start : start + _BATCH]
+        for part in _parts(wanted):
             listed = {each["uuid"]: each for each in conductor.operator.call(method, filters={"uuids": part})}
             found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
         on_look(found)
