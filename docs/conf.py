@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from fleet_cli import command_list, main, manage
+from fleet_cli.base import overview
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
 
@@ -95,7 +96,7 @@ def _listed(topics: Any) -> str:
     for title, commands in topics.items():
         lines += [title, "-" * len(title), ""]
         for name, command in commands:
-            about = " ".join(command(None, None).get_description().split("\n\n")[0].split())
+            about = overview.first_paragraph(command(None, None).get_description())
             lines += [f"**{name}**", f"    {about}", ""]
     return "\n".join(lines)
 

@@ -119,8 +119,7 @@ class Application(app.App):
     def _described(self, name: str) -> str:
         factory, _name, _rest = self.command_manager.find_command(name.split())
         described: str = factory(self, None).get_description()
-        # The first paragraph: a sentence may go on in the next line.
-        return " ".join(described.split("\n\n")[0].split()).rstrip(".")
+        return overview.first_paragraph(described).rstrip(".")
 
     def _print(self, page: str) -> int:
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of a program for people: an overview by topic, and the list with a line on each.
 
-Called by :mod:`fleet_cli.base.application`.
+Called by :mod:`fleet_cli.base.application`, and to build the man pages.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ _INDENT = 26
 Topics = Mapping[str, Sequence[str]]
 #: Returns what is said of a command.
 Describe = Callable[[str], str]
+
+
+def first_paragraph(description: str) -> str:
+    """Return the first paragraph of a command's description in one line: a sentence may go on in its next line."""
+    return " ".join(description.split("\n\n")[0].split())
 
 
 def overview(topics: Topics, describe: Describe) -> str:
