@@ -118,7 +118,7 @@ class Replay(command.ShowOne):
 
 
 def _delete_all(run: Course) -> None:
-    """Delete all that the replay has made. Why that fails is told, and is not the reason why the replay has ended."""
+    """Delete all that the replay has made. A failure is printed, so that the caller raises the one that ended the replay."""
     try:
         run.delete_all()
     except connection.CommandFailed as failure:

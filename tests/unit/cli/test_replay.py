@@ -156,7 +156,7 @@ class Refusing(fakes.Conductor):
 
 
 def test_a_replay_that_fails(run, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    """No more requests are sent, what was accepted is deleted, and the reason is told."""
+    """The replay sends no more requests, deletes the accepted instances, and prints the failure."""
     is_over, shutdown = threading.Event(), futures.ThreadPoolExecutor.shutdown
 
     def told(executor: futures.ThreadPoolExecutor, wait: bool = True, cancel_futures: bool = False) -> None:

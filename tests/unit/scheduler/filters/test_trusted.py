@@ -200,7 +200,7 @@ def test_an_answer_from_the_future(service, ca_file):
 
 
 def test_a_name_that_is_none(service, ca_file):
-    """It is nobody's, and the other answers count."""
+    """The filter skips an answer whose host name is no text, and reads the others."""
     known = {"host_name": "bad", "trust_lvl": "trusted", "vtime": service.clock().isoformat()}
     found = [{"host_name": ["good"]}, known]
     service.answer = (200, json.dumps({"hosts": found}))
