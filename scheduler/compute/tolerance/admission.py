@@ -132,9 +132,11 @@ class Admission:
         raise self._refused(refusal, made)
 
     def refusal(self, request: RequestSpec, made: Decision) -> str:
-        """Return why :meth:`settled` would refuse these picks; "" if it would not. Nothing is booked.
+        """Return why these picks break a promise that holds now, whatever its policy; "" if they do not.
 
-        Only these picks are looked at, and cells and devices without them.
+        For moves that fleet itself begins: a policy says what is done with an instance that somebody wants. A loss that is
+        not survived now holds up nothing, but for a promise whose policy is to refuse. Nothing is booked. Only these
+        picks are looked at, and cells and devices without them.
         """
         if _passes(request):
             return ""
@@ -151,11 +153,10 @@ class Admission:
                         continue
                     # As if it was booked.
                     free[pick.key] = _minus(free[pick.key], demand)
-                    found = self._admit(guard, request, pick, free, demand)
-                    if not isinstance(found, Objection):
-                        admitted.append(found)
-                    elif found.policy == REFUSE:
+                    found = self._admit(guard, request, pick, free, demand, held_only=True)
+                    if isinstance(found, Objection):
                         return _reason(found)
+                    admitted.append(found)
             finally:
                 guard.withdraw(admitted)
         return ""
@@ -234,11 +235,21 @@ class Admission:
         return self._fleet.free({*alternates, *(pick.key for pick in made.picks)})
 
     def _admit(
-        self, guard: Guard, request: RequestSpec, pick: Pick, free: Mapping[Node, Amount], demand: Amount
+        self,
+        guard: Guard,
+        request: RequestSpec,
+        pick: Pick,
+        free: Mapping[Node, Amount],
+        demand: Amount,
+        held_only: bool = False,
     ) -> Admitted | Objection:
+        """:param held_only: losses that are not survived now count only if a promise about them is to refuse"""
         node, host = pick.key, pick.key[0]
+        unsafe = guard.unsafe(host)
+        if held_only and unsafe is not None and unsafe.policy != REFUSE:
+            unsafe = None
         # Its booking is counted already.
-        objections = [guard.unsafe(host), guard.taken(node, _plus(free[node], demand), demand)]
+        objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand)]
         hardware = Hardware.of([_alone(request)])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
             objections.append(guard.crowded(node))
@@ -247,6 +258,8 @@ class Admission:
             return found
         spares = []
         for loss in guard.losses_of(host):
+            if held_only and loss.problem:
+                continue
             spare = self._spare(guard, request, loss, pick.alternates, free, demand)
             if spare is None:
                 objections.append(guard.homeless(host, loss))

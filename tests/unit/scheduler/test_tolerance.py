@@ -100,7 +100,8 @@ def test_a_build_that_would_break_the_promise_is_refused_with_numbers() -> None:
     [
         (REFUSE, True, []),
         pytest.param(REFUSE, False, ["c"], id="fleet explain shows the choice before the promise"),
-        pytest.param(LAST, True, ["c"], id="a placement would break it all the same"),
+        pytest.param(LAST, True, [], id="a placement would break it all the same, a move of the balancer must not"),
+        pytest.param(WARN, True, [], id="whatever the policy"),
     ],
 )
 def test_what_a_promise_refuses_is_explained_if_that_is_wanted(policy: str, promised: bool, hosts: list[str]) -> None:
@@ -113,6 +114,20 @@ def test_what_a_promise_refuses_is_explained_if_that_is_wanted(policy: str, prom
         assert hosts == [each["host"] for each in answer["picks"]]
         assert ("which 6 are kept for the guests of" in (answer["reason"] or "")) is (not hosts)
     assert "c" == stage.build(2)
+
+
+def moves(stage: Stage, size: int, host: str) -> bool:
+    """Return whether a guest may move there when nobody asks for it."""
+    properties = {"promised": True, "requested_destination": {"host": host}}
+    answer = stage.driver.explain(None, RequestSpec.from_wire(spec(uuid(700), size), properties), 1)
+    return bool(answer["picks"])
+
+
+@pytest.mark.parametrize(("policy", "holds_up"), [(REFUSE, True), (LAST, False), (WARN, False)])
+def test_a_loss_that_is_not_survived_holds_up_moves_only_if_the_promise_refuses(policy: str, holds_up: bool) -> None:
+    """No host has room for the guests of any other one, so that a move breaks nothing that holds."""
+    stage = Stage({"a": [6, 1], "b": [6, 1], "c": [6]}, Tolerance(policy=policy))
+    assert moves(stage, 1, "c") is not holds_up
 
 
 def test_losses_share_what_is_kept() -> None:
