@@ -260,8 +260,9 @@ def _begin(
         move.update(status=balance_states.FAILED, why=against)
     else:
         try:
+            kind, destination = move_states.LIVE_MIGRATION, move["destination"]
             accepted = acceptance.accept(
-                tx, migration, move["instance_uuid"], move_states.LIVE_MIGRATION, None, ctx, move["destination"]
+                tx, migration, move["instance_uuid"], kind, None, ctx, destination, promised=True
             )
         except errors.DatabaseError:
             raise

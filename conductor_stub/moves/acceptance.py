@@ -46,6 +46,7 @@ def accept(
     destination: str | None = None,
     same_host: bool = False,
     confirms: bool = False,
+    promised: bool = False,
 ) -> Move:
     """Write the record and the instance's task. From now on the move ends within ``move_timeout``.
 
@@ -53,6 +54,7 @@ def accept(
     :param destination: the only host to consider
     :param same_host: whether a resize may keep its host
     :param confirms: whether a resize is confirmed when the guest runs on its new host
+    :param promised: whether the move is given up if it would break a tolerance, whatever its policy
     :raises errors.Conflict: errors.InvalidInput: errors.NotFound: errors.QuotaExceeded:
     """
     row = instances.lock(tx, instance_uuid)
@@ -87,7 +89,7 @@ def accept(
         "source_node": row.node,
         "old_spec": old_spec,
         "new_spec": dict(new_spec or old_spec),
-        "plan": _plan(destination, confirms),
+        "plan": _plan(destination, confirms, promised),
         "deadline": deadline,
         # The cast that follows may be lost: the sweeper then hands the move out again.
         "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
@@ -101,12 +103,14 @@ def accept(
     return machine.read(tx, uuid)
 
 
-def _plan(destination: str | None, confirms: bool) -> MovePlan:
+def _plan(destination: str | None, confirms: bool, promised: bool) -> MovePlan:
     plan: MovePlan = {}
     if destination is not None:
         plan["destination"] = destination
     if confirms:
         plan["confirms"] = True
+    if promised:
+        plan["promised"] = True
     return plan
 
 

@@ -161,6 +161,8 @@ class MovePlacement(Placement[Move, Move]):
             properties["restores"] = True
         if record.plan.get("destination"):
             properties["requested_destination"] = {"host": record.plan["destination"]}
+        if record.plan.get("promised"):
+            properties["promised"] = True
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}
         group = groups.of_row(connection, row.group_uuid) if row.group_uuid else None
         if group is not None:

@@ -41,6 +41,7 @@ class MovePlan(TypedDict, total=False):
     :param copied: per cent of the guest that is copied
     :param confirms: whether a resize is confirmed when the guest runs on its new host
     :param waits: whether the move waits for a slot
+    :param promised: whether the move is given up if it would break a tolerance
     """
 
     destination: str
@@ -51,6 +52,7 @@ class MovePlan(TypedDict, total=False):
     copied: int
     confirms: bool
     waits: bool
+    promised: bool
 
 
 class TriedPool(TypedDict):

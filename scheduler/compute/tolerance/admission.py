@@ -37,7 +37,7 @@ LOG = logging.getLogger(__name__)
 PASS = "tolerance:pass"
 #: Key of filter_properties: the request gives an instance of a lost host a new one.
 RESTORES = "restores"
-#: Key of filter_properties: ``explain`` returns no host that a promise refuses.
+#: Key of filter_properties: nobody has asked for this placement, so no host is chosen that would break a promise.
 PROMISED = "promised"
 #: Further choices of a host for one request.
 _TRIES = 3
@@ -100,11 +100,15 @@ class Admission:
     def settled(self, request: RequestSpec, made: Decision) -> Decision:
         """Return a decision that keeps the promises, in place of ``made``, which is booked.
 
-        :raises errors.NoValidHost: with Reason.TOLERANCE: no host keeps a promise whose policy is to refuse
+        :raises errors.NoValidHost: with Reason.TOLERANCE: no host keeps a promise whose policy is to refuse, or a move
+            that nobody has asked for would break any promise
         """
         if self._guard is None or _passes(request):
             return made
         objection, judged = self._object(request, made)
+        if objection is not None and _is_unasked(request):
+            self._fleet.release(request.instance_uuids)
+            raise self._refused(objection, made)
         refusal = objection
         avoided: set[str] = set()
         avoided_nodes: set[Node] = set()
@@ -132,11 +136,9 @@ class Admission:
         raise self._refused(refusal, made)
 
     def refusal(self, request: RequestSpec, made: Decision) -> str:
-        """Return why these picks break a promise that holds now, whatever its policy; "" if they do not.
+        """Return why :meth:`settled` would refuse these picks of a move that nobody has asked for; "" if it would not.
 
-        For moves that fleet itself begins: a policy says what is done with an instance that somebody wants. A loss that is
-        not survived now holds up nothing, but for a promise whose policy is to refuse. Nothing is booked. Only these
-        picks are looked at, and cells and devices without them.
+        Nothing is booked. Only these picks are looked at, and cells and devices without them.
         """
         if _passes(request):
             return ""
@@ -153,7 +155,7 @@ class Admission:
                         continue
                     # As if it was booked.
                     free[pick.key] = _minus(free[pick.key], demand)
-                    found = self._admit(guard, request, pick, free, demand, held_only=True)
+                    found = self._admit(guard, request, pick, free, demand)
                     if isinstance(found, Objection):
                         return _reason(found)
                     admitted.append(found)
@@ -235,19 +237,13 @@ class Admission:
         return self._fleet.free({*alternates, *(pick.key for pick in made.picks)})
 
     def _admit(
-        self,
-        guard: Guard,
-        request: RequestSpec,
-        pick: Pick,
-        free: Mapping[Node, Amount],
-        demand: Amount,
-        held_only: bool = False,
+        self, guard: Guard, request: RequestSpec, pick: Pick, free: Mapping[Node, Amount], demand: Amount
     ) -> Admitted | Objection:
-        """:param held_only: losses that are not survived now count only if a promise about them is to refuse"""
         node, host = pick.key, pick.key[0]
-        unsafe = guard.unsafe(host)
-        if held_only and unsafe is not None and unsafe.policy != REFUSE:
-            unsafe = None
+        unsafe, losses = guard.unsafe(host), guard.losses_of(host)
+        if _is_unasked(request) and (unsafe is None or unsafe.policy != REFUSE):
+            # What is not survived anyway holds up nothing.
+            unsafe, losses = None, [each for each in losses if not each.problem]
         # Its booking is counted already.
         objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand)]
         hardware = Hardware.of([_alone(request)])
@@ -257,9 +253,7 @@ class Admission:
         if found is not None and found.policy == guard.policy:
             return found
         spares = []
-        for loss in guard.losses_of(host):
-            if held_only and loss.problem:
-                continue
+        for loss in losses:
             spare = self._spare(guard, request, loss, pick.alternates, free, demand)
             if spare is None:
                 objections.append(guard.homeless(host, loss))
@@ -373,6 +367,11 @@ def _passes(request: RequestSpec) -> bool:
     forced = bool(request.force_hosts or request.force_nodes)
     wish = str(request.flavor.extra_specs.get(PASS, "")).lower()
     return forced or request.filter_properties.get(RESTORES) is True or wish == "true"
+
+
+def _is_unasked(request: RequestSpec) -> bool:
+    """Return True for a move of the balancer: a policy says what is done with an instance that somebody wants."""
+    return request.filter_properties.get(PROMISED) is True
 
 
 def _node(place: Place) -> Node:

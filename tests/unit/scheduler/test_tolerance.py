@@ -130,6 +130,16 @@ def test_a_loss_that_is_not_survived_holds_up_moves_only_if_the_promise_refuses(
     assert moves(stage, 1, "c") is not holds_up
 
 
+@pytest.mark.parametrize("policy", [REFUSE, LAST, WARN])
+def test_a_move_that_nobody_asks_for_is_refused_when_it_is_made(policy: str) -> None:
+    """Another guest has come since it was suggested. Nothing stays booked: one of 2 fits afterwards."""
+    stage = Stage(HOSTS, Tolerance(policy=policy))
+    with pytest.raises(errors.NoValidHost, match="which 6 are kept") as refusal:
+        stage.build(3, promised=True, requested_destination={"host": "c"})
+    assert Reason.TOLERANCE == refusal.value.reason_code
+    assert "c" == stage.build(2, promised=True)
+
+
 def test_losses_share_what_is_kept() -> None:
     """Only one of a and b is lost at a time: 2 of 8 are left on c, and its guest has its place on a or b."""
     stage = Stage(HOSTS, Tolerance(policy=REFUSE))
