@@ -19,6 +19,7 @@ from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import balance_states, errors
 from fleet.context import new_context
 from fleet.db.engine.database import Database
+from fleet.reasons import Reason
 from fleet.rpc.clients import SchedulerAPI
 
 #: Hosts whose loads a record has.
@@ -76,7 +77,10 @@ class Trying:
             return f"the scheduler cannot judge {guest.name} on {host}: {failure}"[:500]
         if answer["picks"]:
             return ""
-        return f"the filters refuse {guest.name} on {host}: {answer.get('reason') or 'no host'}"[:500]
+        reason = answer.get("reason") or "no host"
+        if answer.get("reason_code") == Reason.TOLERANCE.value:
+            return f"{guest.name} cannot go to {host}: {reason}"[:500]
+        return f"the filters refuse {guest.name} on {host}: {reason}"[:500]
 
 
 def _record(found: Round, seen: reading.Seen) -> dict[str, Any]:

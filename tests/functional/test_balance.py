@@ -209,6 +209,7 @@ HELD_UP = [
     ("builds are under way", lambda stage: stage.accept_build(), "1 builds are under way"),
     ("a maintenance", lambda stage: (stage.run(["h4"]), stage.look()), "host h4 is in a maintenance"),
     ("the filters", lambda stage: setattr(stage.conductor.scheduler, "refusing", "RamFilter"), "the filters refuse"),
+    ("a tolerance", lambda stage: setattr(stage.conductor.scheduler, "refusing", "TOLERANCE"), "cannot go to h"),
 ]
 
 

@@ -36,12 +36,13 @@ class FakeScheduler:
     def explain(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
     ) -> dict[str, Any]:
-        """All hosts pass, unless ``refusing`` names the filter that drops them."""
+        """All hosts pass, unless ``refusing`` names the filter that drops them, or the code of another reason."""
         self.explained.append((request_spec, filter_properties))
         if self.failure is not None:
             raise self.failure
         if self.refusing:
-            return {"picks": [], "filters": [{"name": self.refusing, "start": 1, "end": 0}], "reason": "none"}
+            filters = [{"name": self.refusing, "start": 1, "end": 0}]
+            return {"picks": [], "filters": filters, "reason": "none", "reason_code": self.refusing}
         return {"picks": [{"host": "h1"}], "filters": []}
 
     def describe_filters(self, context: RequestContext) -> dict[str, Any]:
