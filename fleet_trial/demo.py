@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from fleet import states
-from fleet.client import faults, following
+from fleet.client import faults, following, pages
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects import instance_group
@@ -88,7 +88,7 @@ def _tell_hosts(conductor: Calls, instances: list[Record]) -> None:
         if each["vm_state"] == states.ACTIVE:
             names[each["host"]].append(each["name"])
     print("\nHost    CPUs   Memory (MB)    Instances")
-    for host in conductor.operator.list_hosts():
+    for host in pages.hosts(conductor.operator):
         memory = f"{host['memory_mb_used']}/{host['memory_mb']}"
         cpus = f"{host['vcpus_used']}/{host['vcpus']}"
         print(f"{host['host']:7} {cpus:6} {memory:14} {', '.join(sorted(names[host['host']]))}")

@@ -28,7 +28,7 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet import errors, service
 from fleet.checks import option_check
-from fleet.client import argument_types, connection
+from fleet.client import argument_types, connection, pages
 from fleet.client.calls import Calls
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
@@ -141,7 +141,7 @@ def wait_until_ready(
             raise TrioFailed(f"{_module(ended[0])} ended with status {ended[0].returncode}")
         # A call before the conductor has its queue is lost, so a lost call must not be waited for.
         with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
-            nodes, agents = conductor.operator.list_hosts(), conductor.operator.list_services()
+            nodes, agents = pages.hosts(conductor.operator), pages.services(conductor.operator)
             stopping = {
                 each["host"] for each in agents if each["disabled_reason"] == f"{services.AUTO}{services.STOPPING}"
             }

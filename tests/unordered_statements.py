@@ -33,6 +33,7 @@ REASONS = {
     "feed.feed:changed": _CACHE,
     "feed.feed:there": _CACHE,
     "catalog.groups:_require_free": "only whether there is one",
+    "hosts.hosts:_after": _ONE,
     "hosts.hardware:_held": "ordered by uuids, which an instance and a migration never share",
     "hosts.heartbeats._FOUND": "read into a dict by host; of a host, a heartbeat owns one row",
     "instances.instance_search._ROWS": "other statements are made of it",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
 import oslo_messaging
+import pydantic
 
 from conductor_stub.operators.views import instance_views, plain
 from conductor_stub.steps.acts import Acts
@@ -25,8 +26,7 @@ from fleet.db.tables.base import Row
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.json_codec import JSONObject
-from fleet.objects import Aggregate, fields, host_labels, host_report
-from fleet.objects.aggregate import zones_of
+from fleet.objects import fields, host_labels, host_report
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -40,6 +40,11 @@ _HOST_FIELDS = ("host", "node", "uuid", "state", "status", "zone", "labels", "up
 #: Columns of a service that only operators change.
 _ADMINISTERED = ("disabled", "disabled_reason", "forced_down", "deleted")
 _HOST_COLUMNS = ("host", "hypervisor_hostname", "uuid", "updated_at", *_HOST_VIEW)
+
+#: Entries of one answer. Their names are arguments of one statement.
+Part = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=10_000)]
+#: Binary and host of a service.
+ServiceMarker = Annotated[list[fields.Name], pydantic.Field(min_length=2, max_length=2)]
 
 Changed = TypeVar("Changed")
 
@@ -63,8 +68,15 @@ class HostsManager:
         self._default_zone = default_zone
 
     @endpoint
-    def list_hosts(self, context: RequestContext) -> list[JSONObject]:
-        return self._database.read(self._host_views, None)
+    def list_hosts(
+        self, context: RequestContext, limit: Part | None = None, marker: fields.Uuid | None = None
+    ) -> list[JSONObject]:
+        """An entry for each node of a host. A host is never large, so a limit alone bounds the answer.
+
+        :param marker: uuid of a node: only those after it
+        :raises errors.NotFound: an unknown marker
+        """
+        return self._database.read(self._host_views, None, limit, marker)
 
     @endpoint
     def host_table(self, context: RequestContext, columns: list[fields.Name]) -> list[list[object]]:
@@ -93,20 +105,25 @@ class HostsManager:
 
         return self._database.read(read)
 
-    def _host_views(self, connection: Connection, name: str | None) -> list[JSONObject]:
-        agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
-        zones = _zones(aggregates.list_all(connection))
-        health = {host: self._health(agent) for host, agent in agents.items()}
-        labelled = label_rows.of_hosts(connection, None if name is None else [name])
-        views = []
+    def _host_views(
+        self, connection: Connection, name: str | None, limit: int | None = None, marker: str | None = None
+    ) -> list[JSONObject]:
         # Attributes of a row are slow to read.
-        for row in cast("Sequence[Row]", hosts.list_all(connection, name, _HOST_COLUMNS)):
-            view: JSONObject = dict(zip(_HOST_COLUMNS, row, strict=True))
+        rows = cast("Sequence[Row]", hosts.list_all(connection, name, _HOST_COLUMNS, limit, marker))
+        views: list[JSONObject] = [dict(zip(_HOST_COLUMNS, row, strict=True)) for row in rows]
+        names = None if name is None and limit is None else {str(view["host"]) for view in views}
+        if names is None:
+            agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
+        else:
+            agents = services.of_hosts(connection, services.COMPUTE, names)
+        zones = {host: ",".join(sorted(named)) for host, named in aggregates.zones(connection, names).items()}
+        health = {host: self._health(agent) for host, agent in agents.items()}
+        labelled = label_rows.of_hosts(connection, names)
+        for view in views:
             view["node"] = view.pop("hypervisor_hostname")
             view.update(health.get(view["host"]) or self._health(None))
             view.update(zone=zones.get(view["host"], self._default_zone), labels=labelled.get(view["host"], {}))
             view["updated_at"] = plain(view["updated_at"])
-            views.append(view)
         return views
 
     def _health(self, service: ServiceRow | None) -> dict[str, str]:
@@ -115,12 +132,19 @@ class HostsManager:
         return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
 
     @endpoint
-    def list_services(self, context: RequestContext) -> list[JSONObject]:
-        """All services; an agent's with the ``driver`` that the nodes of its host report."""
+    def list_services(
+        self, context: RequestContext, limit: Part | None = None, marker: ServiceMarker | None = None
+    ) -> list[JSONObject]:
+        """All services; an agent's with the ``driver`` that the nodes of its host report.
+
+        :param marker: binary and host of a service: only those after it
+        """
 
         def read(connection: Connection) -> list[JSONObject]:
-            types = hosts.hypervisor_types(connection)
-            return [{**self._service_view(row), "driver": _driver(row, types)} for row in services.list_all(connection)]
+            after = None if marker is None else (marker[0], marker[1])
+            rows = services.list_all(connection, limit, after)
+            types = hosts.hypervisor_types(connection, None if limit is None else {row.host for row in rows})
+            return [{**self._service_view(row), "driver": _driver(row, types)} for row in rows]
 
         return self._database.read(read)
 
@@ -208,10 +232,3 @@ def _registered(tx: Transaction, host: str) -> JSONObject:
     agent = services.get(tx, host, services.COMPUTE)
     nodes = [row.hypervisor_hostname for row in hosts.list_all(tx, host, ("hypervisor_hostname",))]
     return {"nodes": nodes, "agent": agent is not None and not agent.deleted}
-
-
-def _zones(found: list[Aggregate]) -> dict[str, str]:
-    """Availability zone by host, as the aggregates set it. Several have commas between them."""
-    return {
-        host: ",".join(sorted(named)) for each in found if (named := zones_of(each.metadata)) for host in each.hosts
-    }

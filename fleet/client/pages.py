@@ -7,19 +7,20 @@ Called by commands and by ``fleet-api``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fleet import errors
 from fleet.client.calls import Calls
 from fleet.json_codec import JSONMapping
+from fleet.objects.answers.hosts import HostView, ListedService
 from fleet.objects.answers.instances import InstanceView, MigrationView
 from fleet.objects.answers.volumes import SnapshotView, VolumeView
 from fleet.rpc.clients import OperatorCalls
 
-View = TypeVar("View", InstanceView, VolumeView, SnapshotView, MigrationView)
+View = TypeVar("View", InstanceView, VolumeView, SnapshotView, MigrationView, HostView, ListedService)
 
-#: The largest instances, and volumes, that there can be are then less than an answer may have.
-_BATCH, _VOLUMES, _MOVES = 100, 100, 1000
+#: The largest instances, volumes and hosts that there can be are then less than an answer may have.
+_BATCH, _VOLUMES, _MOVES, _HOSTS = 100, 100, 1000, 2000
 
 
 def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[InstanceView]:
@@ -40,18 +41,45 @@ def migrations(operator: OperatorCalls, filters: JSONMapping, most: int | None =
     return _whole(operator.list_migrations, filters, _MOVES, most)
 
 
+def hosts(operator: OperatorCalls) -> list[HostView]:
+    """Return the nodes of all hosts, by host."""
+    return _whole(operator.list_hosts, None, _HOSTS)
+
+
+def services(operator: OperatorCalls) -> list[ListedService]:
+    """Return all services, by binary and host."""
+
+    def place(last: ListedService) -> list[str]:
+        return [last["binary"], last["host"]]
+
+    return _whole(operator.list_services, None, _HOSTS, marker_of=place)
+
+
+def _uuid(last: Any) -> object:
+    return last["uuid"]
+
+
 def _whole(
-    listed: Callable[..., list[View]], filters: JSONMapping, at_once: int, most: int | None = None
+    listed: Callable[..., list[View]],
+    filters: JSONMapping | None,
+    at_once: int,
+    most: int | None = None,
+    marker_of: Callable[[View], object] = _uuid,
 ) -> list[View]:
+    """
+    :param filters: None: the list has none
+    :param marker_of: the marker of a part's last entry
+    """
+    asked = () if filters is None else (filters,)
     found: list[View] = []
     while True:
-        after = {"marker": found[-1]["uuid"]} if found else {}
+        after = {"marker": marker_of(found[-1])} if found else {}
         wanted = at_once if most is None else min(at_once, most - len(found))
         try:
-            part = listed(filters, limit=wanted, **after)
+            part = listed(*asked, limit=wanted, **after)
         except errors.VersionPinned:
-            # A conductor that is too old for parts answers with all.
-            return listed(filters)[:most]
+            # A conductor that is too old for parts, or a scheduler that serves nova, answers with all.
+            return listed(*asked)[:most]
         found += part
         # A conductor that is too old for limits as well has returned the whole list.
         if len(part) != wanted or len(found) == most:

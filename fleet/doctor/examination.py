@@ -16,6 +16,7 @@ import oslo_messaging
 from fleet import domains, errors, states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
+from fleet.client import pages
 from fleet.client.calls import Calls, Record
 from fleet.clock import Clock, durations, utcnow
 from fleet.doctor import cluster_examination, filter_examination, storage_examination
@@ -101,7 +102,7 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
         fix = "Read the conductor's log: most likely its database is away."
         found.append(ping(conductor, "scheduler"))
         return [*found, findings.bad("database", f"the conductor cannot examine it: {answer}", fix)]
-    services = conductor.operator.list_services()
+    services = pages.services(conductor.operator)
     found += [ping(conductor, topic) for topic in _served(services)]
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
     found += [

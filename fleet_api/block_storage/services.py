@@ -10,6 +10,7 @@ import falcon
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.client import pages
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet_api.block_storage import views
@@ -104,7 +105,7 @@ class BackendServices:
         response.media = shown
 
     def _agents(self, request: falcon.Request) -> list[JSONMapping]:
-        found = self._conductor.operator(request).list_services()
+        found = pages.services(self._conductor.operator(request))
         return [dict(each) for each in found if each["binary"] == _AGENT]
 
 

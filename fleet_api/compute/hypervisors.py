@@ -13,6 +13,7 @@ from oslo_utils import timeutils
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.client import pages
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.compute.services import COMPUTE, UUIDS, service_id
 from fleet_api.requests import answers, bodies, guard, microversions, paging
@@ -111,7 +112,7 @@ class Hypervisors:
 
     def _all(self, request: falcon.Request) -> list[JSONMapping]:
         """Return the nodes, each with its ``number``: the id in versions before uuids."""
-        listed = self._conductor.operator(request).list_hosts()
+        listed = pages.hosts(self._conductor.operator(request))
         found: list[JSONMapping] = [{**each, "number": number} for number, each in enumerate(listed, 1)]
         if pattern := request.get_param("hypervisor_hostname_pattern"):
             found = [each for each in found if pattern in each["node"]]

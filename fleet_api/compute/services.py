@@ -13,6 +13,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
+from fleet.client import pages
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet_api.requests import answers, bodies, guard
@@ -144,7 +145,7 @@ class Services:
 
     def _all(self, request: falcon.Request) -> list[JSONMapping]:
         zones = dict(self._conductor.operator(request).host_table(columns=["host", "zone"]))
-        found = self._conductor.operator(request).list_services()
+        found = pages.services(self._conductor.operator(request))
         return [{**each, "zone": zones.get(each["host"], "internal")} for each in found]
 
     def _named(self, request: falcon.Request, wanted: str) -> JSONMapping:

@@ -21,6 +21,7 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
+from fleet.client import pages
 from fleet.json_codec import JSONMapping
 from fleet.rpc.clients.operator.instances import Newest
 from fleet_api.access import identity
@@ -192,7 +193,7 @@ class Events:
 
     def _hosts(self, request: falcon.Request) -> dict[str, tuple[str, str]]:
         """State and status of each host."""
-        services = self._conductor.operator(request).list_services()
+        services = pages.services(self._conductor.operator(request))
         return {each["host"]: (each["state"], each["status"]) for each in services if each["binary"] == "fleet-compute"}
 
 

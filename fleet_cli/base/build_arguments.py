@@ -11,7 +11,7 @@ import base64
 from collections.abc import Sequence
 
 from fleet import errors
-from fleet.client import argument_types, connection
+from fleet.client import argument_types, connection, pages
 from fleet.client.calls import Calls
 from fleet.json_codec import JSONObject
 from fleet.objects import ImageRecord
@@ -154,7 +154,7 @@ def _networks(given: Sequence[str | dict[str, str]]) -> str | list[dict[str, str
 
 def _require_hosts(conductor: Calls, names: Sequence[str]) -> None:
     """:raises connection.CommandFailed:"""
-    known = {each["host"] for each in conductor.operator.list_hosts()}
+    known = {each["host"] for each in pages.hosts(conductor.operator)}
     for name in names:
         if name not in known:
             raise connection.CommandFailed(f"--ignore-host {name}: no such host; 'fleet host list' names the hosts")

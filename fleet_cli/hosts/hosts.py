@@ -8,6 +8,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 
 from fleet import capacity
+from fleet.client import pages
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
 from fleet.objects import host_report
@@ -125,7 +126,7 @@ class ListHosts(_Hosts):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if parsed_args.tree is None:
             return super().take_action(parsed_args)
-        nodes = self.conductor.operator.list_hosts()
+        nodes = pages.hosts(self.conductor.operator)
         labels = tree.labels_of(nodes, [each for each in parsed_args.tree.split(",") if each])
         rows = [
             {"tree": text, "hosts": len(below), "state": _states(below), **_sums(below)}
@@ -134,7 +135,7 @@ class ListHosts(_Hosts):
         return command.table(TREE_COLUMNS, rows)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        rows = [row(node) for node in self.conductor.operator.list_hosts()]
+        rows = [row(node) for node in pages.hosts(self.conductor.operator)]
         listing.remark(simulated({each["host"]: each["driver"] for each in rows}))
         return rows
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from fleet.client import connection
+from fleet.client import connection, pages
 from fleet.client.connection import Record
 from fleet_cli.base import command, listing
 from fleet_cli.base.output import moments
@@ -34,7 +34,7 @@ class ListServices(listing.List):
     whole = (*COLUMNS, *LONG)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        found = self.conductor.operator.list_services()
+        found = pages.services(self.conductor.operator)
         agents = {each["host"]: each.get("driver") for each in found if each["binary"] == "fleet-compute"}
         listing.remark(hosts.simulated(agents))
         return [{**each, "state": state(each)} for each in found]
@@ -52,7 +52,7 @@ class ShowService(ListServices):
     arguments = (command.HOST,)
 
     def records(self, parsed_args: argparse.Namespace) -> Iterable[Record]:
-        found = [each for each in self.conductor.operator.list_services() if each["host"] == parsed_args.host]
+        found = [each for each in pages.services(self.conductor.operator) if each["host"] == parsed_args.host]
         if not found:
             raise connection.CommandFailed(f"Service on host {parsed_args.host} could not be found.")
         return [{**each, "state": state(each)} for each in found]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from fleet import states
-from fleet.client import argument_types, connection, ways
+from fleet.client import argument_types, connection, pages, ways
 from fleet.objects.answers.hosts import AggregateView, HostView
 from fleet.objects.maintenance import MOST_HOSTS
 from fleet.objects.waves import ENTRY_POINTS, WavesGoal, WavesPlan
@@ -57,7 +57,7 @@ class _Command(command.Lister):
     def planned(self, parsed_args: argparse.Namespace) -> tuple[WavesPlan, Mapping[str, str]]:
         """Return the plan, and by guest why it cannot move while it runs."""
         named = hosts_named(
-            parsed_args.hosts, self.conductor.operator.list_hosts(), self.conductor.operator.list_aggregates()
+            parsed_args.hosts, pages.hosts(self.conductor.operator), self.conductor.operator.list_aggregates()
         )
         taken = self._taken()
         hosts = [host for host in named if host not in taken]

@@ -13,8 +13,10 @@ import sqlalchemy as sa
 
 from conductor_stub.operators import instance_list
 from fleet import errors
+from fleet.client import pages
 from fleet.db.instances import instance_listing, instance_values, instances
 from fleet.objects import BuildRequest, Image
+from fleet.rpc.clients import OperatorCalls
 from tests.worlds.conductor import Conductor, context
 
 pytestmark = pytest.mark.every_database
@@ -49,6 +51,62 @@ def test_hosts_as_a_table_are_those_of_the_list(conductor: Conductor) -> None:
     assert [["nova", "h1"], ["near", "h2"]] == conductor.operator.host_table(["zone", "host"])
     with pytest.raises(errors.InvalidInput, match="columns must be of host, node.*, not colour"):
         conductor.operator.host_table(["host", "colour"])
+
+
+def test_hosts_and_services_are_listed_in_parts(conductor: Conductor) -> None:
+    """Each part begins after the marker, also where the host of the marker is gone. Parts have what the whole list has."""
+    for name in ("h1", "h2", "h3", "h4", "h5"):
+        conductor.add_host(name, stats={"labels": {"rack": f"of-{name}"}})
+    conductor.operator.create_aggregate("row", {"availability_zone": "near"})
+    conductor.operator.add_aggregate_host("row", "h4")
+    conductor.operator.update_service("h4", True, "fleet-compute", "broken")
+    hosts, services = conductor.operator.list_hosts(), conductor.operator.list_services()
+    assert ["nova", "nova", "nova", "near", "nova"] == [each["zone"] for each in hosts]
+    assert hosts[2:4] == conductor.operator.list_hosts(limit=2, marker=hosts[1]["uuid"])
+    assert services[2:4] == conductor.operator.list_services(limit=2, marker=["fleet-compute", "h2"])
+    conductor.clock.advance(1000)
+    conductor.operator.delete_host("h2")
+    assert ["h3"] == [each["host"] for each in conductor.operator.list_hosts(limit=1, marker=hosts[1]["uuid"])]
+    assert ([], []) == (
+        conductor.operator.list_hosts(limit=2, marker=hosts[4]["uuid"]),
+        conductor.operator.list_services(limit=2, marker=["fleet-compute", "h5"]),
+    )
+    with pytest.raises(errors.NotFound, match="Node 00000000-0000-0000-0000-000000000000"):
+        conductor.operator.list_hosts(limit=2, marker="00000000-0000-0000-0000-000000000000")
+
+
+def test_a_fleet_of_many_hosts_can_be_listed(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer has more hosts than a message carries, and the caller gets them all."""
+    monkeypatch.setattr("fleet.client.pages._HOSTS", 2)
+    for name in ("h1", "h2", "h3", "h4"):
+        conductor.add_host(name)
+    largest = 0
+
+    def call(method: str, **arguments: object) -> object:
+        nonlocal largest
+        answer = getattr(conductor.operator, method)(**arguments)
+        largest = max(largest, len(answer))
+        return answer
+
+    calls = OperatorCalls(call)
+    assert ["h1", "h2", "h3", "h4"] == [each["host"] for each in pages.hosts(calls)]
+    assert ["h1", "h2", "h3", "h4"] == [each["host"] for each in pages.services(calls)]
+    assert 2 == largest
+
+
+def test_a_conductor_that_knows_no_parts_lists_all_hosts(conductor: Conductor) -> None:
+    """It is asked without a limit."""
+    conductor.add_host("h1")
+
+    def call(method: str, **arguments: object) -> object:
+        if arguments:
+            raise errors.VersionPinned(topic="conductor", method=method, needs="1.25", cap="1.24", pin="auto")
+        return getattr(conductor.operator, method)()
+
+    calls = OperatorCalls(call)
+    assert (["h1"], ["h1"]) == tuple(
+        [each["host"] for each in found] for found in (pages.hosts(calls), pages.services(calls))
+    )
 
 
 def test_a_marker_of_another_project_is_unknown(conductor: Conductor) -> None:

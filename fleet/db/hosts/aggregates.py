@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -203,6 +203,21 @@ def list_all(connection: Transaction | sa.Connection, newer_than: int | None = N
         )
         for row in rows
     ]
+
+
+def zones(connection: Transaction | sa.Connection, names: Collection[str] | None = None) -> dict[str, frozenset[str]]:
+    """Return the availability zones of each host that is in one. :param names: only of these hosts"""
+    query = (
+        sa.select(HOSTS.c.host, METADATA.c.value)
+        .join_from(HOSTS, METADATA, HOSTS.c.aggregate_id == METADATA.c.aggregate_id)
+        .join(AGGREGATES, AGGREGATES.c.id == HOSTS.c.aggregate_id)
+        .where(METADATA.c.key == ZONE, sa.not_(AGGREGATES.c.deleted))
+        .order_by(HOSTS.c.host, HOSTS.c.aggregate_id)
+    )
+    if names is not None:
+        query = query.where(HOSTS.c.host.in_(sorted(names)))
+    found = ((host, zones_of({ZONE: value})) for host, value in connection.execute(query))
+    return {host: named for host, named in found if named}
 
 
 def _text(moment: datetime.datetime | None) -> str | None:

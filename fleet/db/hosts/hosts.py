@@ -306,9 +306,11 @@ def all_report(connection: Transaction | sa.Connection, key: str, beside: str, v
     return connection.execute(silent.order_by(NODES.c.id).limit(1)).first() is None
 
 
-def hypervisor_types(connection: sa.Connection) -> dict[str, str]:
-    """Return, by host, the hypervisor types of its nodes, separated by commas."""
+def hypervisor_types(connection: sa.Connection, names: Collection[str] | None = None) -> dict[str, str]:
+    """Return, by host, the hypervisor types of its nodes, separated by commas. :param names: only of these hosts"""
     query = sa.select(NODES.c.host, NODES.c.hypervisor_type).where(sa.not_(NODES.c.deleted)).distinct()
+    if names is not None:
+        query = query.where(NODES.c.host.in_(sorted(names)))
     found: dict[str, list[str]] = {}
     for row in connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_type)):
         if row.hypervisor_type:
@@ -324,12 +326,34 @@ def of_hosts(connection: Transaction | sa.Connection, names: Collection[str]) ->
 
 
 def list_all(
-    connection: Transaction | sa.Connection, host: str | None = None, columns: Sequence[str] = ()
+    connection: Transaction | sa.Connection,
+    host: str | None = None,
+    columns: Sequence[str] = (),
+    limit: int | None = None,
+    marker: str | None = None,
 ) -> Sequence[NodeRow]:
-    """:param columns: only these: those of JSON take most of the time"""
+    """
+    :param columns: only these: those of JSON take most of the time
+    :param marker: uuid of a node: only those after it
+    :raises errors.NotFound: an unknown marker
+    """
     query = (
         sa.select(*(NODES.c[name] for name in columns or NODES.c.keys()))
         .where(sa.not_(NODES.c.deleted))
         .order_by(NODES.c.host, NODES.c.hypervisor_hostname)
     )
-    return cast("Sequence[NodeRow]", connection.execute(query.where(NODES.c.host == host) if host else query).all())
+    if host:
+        query = query.where(NODES.c.host == host)
+    if marker is not None:
+        query = query.where(_after(connection, marker))
+    return cast("Sequence[NodeRow]", connection.execute(query.limit(limit)).all())
+
+
+def _after(connection: Transaction | sa.Connection, marker: str) -> sa.ColumnElement[bool]:
+    """Also a node that was deleted meanwhile is a marker. :raises errors.NotFound:"""
+    place = sa.select(NODES.c.host, NODES.c.hypervisor_hostname).where(NODES.c.uuid == marker)
+    last = connection.execute(place).one_or_none()
+    if last is None:
+        raise errors.NotFound(kind="Node", name=marker)
+    same_host = sa.and_(NODES.c.host == last.host, NODES.c.hypervisor_hostname > last.hypervisor_hostname)
+    return sa.or_(NODES.c.host > last.host, same_host)

@@ -229,9 +229,16 @@ def of_hosts(connection: Transaction | sa.Connection, binary: str, names: Collec
     return {row.host: cast("ServiceRow", row) for row in rows}
 
 
-def list_all(connection: sa.Connection) -> Sequence[ServiceRow]:
+def list_all(
+    connection: sa.Connection, limit: int | None = None, marker: tuple[str, str] | None = None
+) -> Sequence[ServiceRow]:
+    """:param marker: binary and host of a service: only those after it"""
     query = sa.select(SERVICES).where(sa.not_(SERVICES.c.deleted)).order_by(SERVICES.c.binary, SERVICES.c.host)
-    return cast("Sequence[ServiceRow]", connection.execute(query).all())
+    if marker is not None:
+        binary, host = marker
+        same = sa.and_(SERVICES.c.binary == binary, SERVICES.c.host > host)
+        query = query.where(sa.or_(SERVICES.c.binary > binary, same))
+    return cast("Sequence[ServiceRow]", connection.execute(query.limit(limit)).all())
 
 
 def live(connection: sa.Connection, binary: str, now: datetime.datetime, down_time_s: float, topic: str) -> list[str]:

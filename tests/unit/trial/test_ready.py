@@ -22,7 +22,7 @@ class Restarted(Asked):
     def __init__(self) -> None:
         self.looks = 0
 
-    def ask(self, method: str) -> list[dict[str, Any]]:
+    def ask(self, method: str, **_part: object) -> list[dict[str, Any]]:
         if method == "list_hosts":
             self.looks += 1
             return [{"host": host, "state": "up"} for host in ("h1", "h2")]
@@ -50,7 +50,7 @@ def passing(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 class Slow(Restarted):
     """One more host is up at each look."""
 
-    def ask(self, method: str) -> list[dict[str, Any]]:
+    def ask(self, method: str, **_part: object) -> list[dict[str, Any]]:
         if method == "list_hosts":
             self.looks += 1
             return [{"host": f"h{number}", "state": "up"} for number in range(self.looks)]

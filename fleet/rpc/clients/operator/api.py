@@ -105,6 +105,8 @@ NEEDED_ARGUMENTS = {
     "list_volumes": {"limit": "1.25", "marker": "1.25"},
     "list_snapshots": {"limit": "1.25", "marker": "1.25"},
     "list_migrations": {"limit": "1.25", "marker": "1.25"},
+    "list_hosts": {"limit": "1.25", "marker": "1.25"},
+    "list_services": {"limit": "1.25", "marker": "1.25"},
     "list_groups": {"project_id": "1.13"},
     "create_group": {"rules": "1.18"},
     "update_group": {"rules": "1.18"},

@@ -59,14 +59,29 @@ class Newest(TypedDict, total=False):
     limit: int
 
 
+class HostPart(TypedDict, total=False):
+    """The most nodes of hosts that are wanted, and the uuid of the node after which they begin."""
+
+    limit: int
+    marker: str
+
+
+class ServicePart(TypedDict, total=False):
+    """The most services that are wanted, and the binary and the host of the service after which they begin."""
+
+    limit: int
+    marker: Sequence[str]
+
+
 class HostCalls(Caller):
     def list_acts(self, **newest: Unpack[Newest]) -> list[ActView]:
         """Return the acts of administrators, the newest first."""
         answer: list[ActView] = self.call("list_acts", **newest)
         return answer
 
-    def list_hosts(self) -> list[HostView]:
-        answer: list[HostView] = self.call("list_hosts")
+    def list_hosts(self, **part: Unpack[HostPart]) -> list[HostView]:
+        """Return the nodes of hosts. ``fleet.client.pages`` returns those of a large fleet."""
+        answer: list[HostView] = self.call("list_hosts", **part)
         return answer
 
     def host_table(self, columns: Sequence[str]) -> list[list[Any]]:
@@ -163,8 +178,9 @@ class HostCalls(Caller):
         answer: BalanceView = self.call("pause_balance", aggregate=aggregate, paused=paused)
         return answer
 
-    def list_services(self) -> list[ListedService]:
-        answer: list[ListedService] = self.call("list_services")
+    def list_services(self, **part: Unpack[ServicePart]) -> list[ListedService]:
+        """Return services. ``fleet.client.pages`` returns those of a large fleet."""
+        answer: list[ListedService] = self.call("list_services", **part)
         return answer
 
     def update_service(self, host: str, disabled: bool, **more: Unpack[Disabling]) -> ServiceView:
