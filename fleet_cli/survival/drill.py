@@ -50,6 +50,7 @@ class DrillLose(listing.Fitted, command.Lister):
             report = proving.prove(self, state, losses, parsed_args.limit)
         listing.remark(_summary(report))
         self._good = all(proof.verdict.value == SAFE for proof in report.proofs)
+        self._guests = sum(proof.guests for proof in report.proofs)
         pairs = list(zip(report.losses, report.proofs, strict=True))
         if parsed_args.plan:
             return ("guest", "host", "lost"), [
@@ -67,6 +68,10 @@ class DrillLose(listing.Fitted, command.Lister):
         return super().run(parsed_args) or int(not self._good)
 
     def nothing(self, parsed_args: argparse.Namespace) -> str:
+        if not self._guests:
+            return "No guest is on these hosts."
+        if parsed_args.plan:
+            return "No loss has a plan: the reasons are printed without --plan."
         return "Every loss is safe: --all lists them."
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from fleet import errors
 from fleet.client import connection
 from fleet.db.feed.feed import Changes
-from fleet.objects.survival import Loss
-from fleet_cli.planning import lost
+from fleet.objects.survival import Loss, Report
+from fleet_cli.planning import lost, planning, proving
 from tests.factories import PlacedInstance, aggregate, changes, node, uuid
+from tests.unit.cli import fakes
 
 RACKS = [
     aggregate(["a", "b"], 1, rack="r1"),
@@ -74,3 +76,38 @@ def test_wrong_arguments_are_refused_before_anything_is_read(run: Any, arguments
     with pytest.raises(SystemExit) as refused:
         run(None, "drill", "lose", *arguments)
     assert 2 == refused.value.code
+
+
+EMPTY_TABLES = [
+    (
+        "an unsafe loss has no plan",
+        ["--plan"],
+        3,
+        "unsafe",
+        1,
+        "No loss has a plan: the reasons are printed without --plan.\n",
+    ),
+    ("no guest is there, and no plan", ["--plan"], 0, "safe", 0, "No guest is on these hosts.\n"),
+    ("many safe losses", [], 3, "safe", 0, "Every loss is safe: --all lists them.\n"),
+]
+
+
+@pytest.mark.parametrize(("case", "options", "guests", "verdict", "status", "said"), EMPTY_TABLES)
+def test_a_table_without_lines_says_why(
+    run: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+    options: list[str],
+    guests: int,
+    verdict: str,
+    status: int,
+    said: str,
+) -> None:
+    """A loss that is not survived is never called safe."""
+    monkeypatch.setattr(planning, "state", lambda *_asked: state())
+    named = types.SimpleNamespace(value=verdict)
+    proof = types.SimpleNamespace(lost=["a"], guests=guests, verdict=named, plan={}, lacking=[], why="")
+    report = Report([Loss("a", ["a"])] * 11, [proof] * 11, 0.0)
+    monkeypatch.setattr(proving, "prove", lambda *_asked: report)
+    found, printed, _errors = run(fakes.Conductor(), "drill", "lose", "any", *options)
+    assert (status, said) == (found, printed)
