@@ -55,3 +55,11 @@ def claimed_disk_gb(root_gb: int, ephemeral_gb: int) -> int:
 def local_disk_gb(root_gb: int, ephemeral_gb: int, swap_mb: int) -> int:
     """Return the GB that an instance takes of its project's quota ``local_gb``. Swap counts, rounded up."""
     return root_gb + ephemeral_gb - (-swap_mb // MB_PER_GB)
+
+
+def shown(amount: float, digits: int = 6) -> str:
+    """Return the text of an amount: ``digits`` significant digits, or all digits before the point if they are more.
+
+    ``1048576`` and not ``1.04858e+06``: two amounts that differ look different.
+    """
+    return f"{amount:.0f}" if abs(amount) >= 10 ** (digits - 1) else f"{amount:.{digits}g}"

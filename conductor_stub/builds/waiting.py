@@ -87,9 +87,9 @@ def _lacks(details: JSONMapping) -> str | None:
     """Return the amount that the nearest host lacks; None if no filter has reported one."""
     for miss in details.get("nearest", ()):
         said = [
-            f"{each['lacks']:g} {each['unit']} of {each['resource']}"
+            f"{capacity.shown(each['lacks'])} {each['unit']} of {each['resource']}"
             if each["unit"]
-            else f"{each['lacks']:g} {each['resource']}"
+            else f"{capacity.shown(each['lacks'])} {each['resource']}"
             for each in miss.get("shortfalls", ())
             if each.get("lacks")
         ]

@@ -9,7 +9,7 @@ the nearest host. ``host_id`` tells whether two of its instances share a host. C
 from __future__ import annotations
 
 from conductor_stub.operators import answer_fields
-from fleet import errors
+from fleet import capacity, errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import host_id
 
@@ -86,7 +86,8 @@ def _lacking(details: JSONMapping) -> list[str]:
     """Return a sentence with the amounts that the nearest host lacks. A host without numbers is passed over."""
     for miss in details.get("nearest") or ():
         lacks = [
-            f"{each['lacks']:g} {each['unit'] or ''} of {each['resource']}" for each in miss.get("shortfalls") or ()
+            f"{capacity.shown(each['lacks'])} {each['unit'] or ''} of {each['resource']}"
+            for each in miss.get("shortfalls") or ()
         ]
         if lacks:
             return [f"The nearest host lacks {', '.join(' '.join(lack.split()) for lack in lacks)}."]

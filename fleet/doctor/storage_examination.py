@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from fleet import pool_capacity
+from fleet.capacity import shown
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.connection import Record
@@ -79,7 +80,7 @@ def _over(pool: Record) -> float:
 
 def _promised(pool: Record) -> str:
     return (
-        f"{pool['name']} ({pool['provisioned_capacity_gb']:g} GiB of {pool['total_capacity_gb']:g}, reserved "
+        f"{pool['name']} ({shown(pool['provisioned_capacity_gb'])} GiB of {shown(pool['total_capacity_gb'])}, reserved "
         f"{pool['reserved_percentage']} %, over-subscription {pool['over_subscription']:g})"
     )
 

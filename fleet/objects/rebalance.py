@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from fleet.capacity import shown
 from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 
@@ -86,12 +87,12 @@ class Measure:
 
     def __str__(self) -> str:
         if self.bound is None:
-            return f"{self.what}: {self.reached:g}"
+            return f"{self.what}: {shown(self.reached)}"
         word = "at most" if self.is_most else "at least"
         if (self.reached > self.bound) if self.is_most else (self.reached < self.bound):
-            return f"{self.what}: {self.reached:g}; {word} {self.bound:g} by any plan that reaches the goal"
+            return f"{self.what}: {shown(self.reached)}; {word} {shown(self.bound)} by any plan that reaches the goal"
         told = "the plan is the best there is" if not self.gap else f"gap {100 * self.gap:.1f} %"
-        return f"{self.what}: {self.reached:g}; {word} {self.bound:g} by any plan; {told}"
+        return f"{self.what}: {shown(self.reached)}; {word} {shown(self.bound)} by any plan; {told}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,7 +62,7 @@ def limit(node: Record, resource: str) -> float:
 
 def _against_limit(nodes: Sequence[Record], resource: str, unit: int) -> str:
     used, most = sum(node.get(f"{resource}_used") or 0 for node in nodes), sum(limit(node, resource) for node in nodes)
-    return f"{used / unit:.5g}/{most / unit:.5g}"
+    return "/".join(capacity.shown(amount / unit, digits=5) for amount in (used, most))
 
 
 def _sums(nodes: Sequence[Record]) -> JSONObject:

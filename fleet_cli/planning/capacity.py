@@ -12,6 +12,7 @@ import math
 
 from cliff import columns
 
+from fleet.capacity import shown
 from fleet.client import connection
 from fleet.client.connection import Record
 from fleet.objects.survival import Remaining
@@ -142,11 +143,11 @@ def _stranded_line(name: str, each: Record) -> str:
         return f"{name}: unlimited"
     share = 100 * each["stranded"] / each["usable"] if each["usable"] else 0.0
     unit = f" {each['unit']}" if each["unit"] else ""
-    return f"{name}: {each['stranded']:g} of {each['usable']:g}{unit} usable ({share:.0f} %)"
+    return f"{name}: {shown(each['stranded'])} of {shown(each['usable'])}{unit} usable ({share:.0f} %)"
 
 
 def _count(number: float | None) -> str:
-    return "unlimited" if number is None else f"{number:g}"
+    return "unlimited" if number is None else shown(number)
 
 
 _COLUMNS: dict[str, type[columns.FormattableColumn]] = {

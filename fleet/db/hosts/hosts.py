@@ -228,7 +228,7 @@ def _used(node: NodeRow | HostReport, counted: usage.Usage) -> Columns:
 def _require_room(used: Values, limits: HostLimits) -> None:
     """The host may have accepted a claim for room that the ledger still counts, because a message was lost or is late."""
     reasons = [
-        f"{most:g} {unit} of {kind} may be used, {used[column]:g} would be"
+        f"{capacity.shown(most)} {unit} of {kind} may be used, {capacity.shown(used[column])} would be"
         for kind, unit, column, most in (
             ("memory", "MB", "memory_mb_used", limits.memory_mb),
             ("disk", "GB", "local_gb_used", limits.disk_gb),

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 
 from fleet import errors, pool_capacity
+from fleet.capacity import shown
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.volumes import PoolRow
@@ -180,11 +181,11 @@ def require_room(row: PoolRow, wanted: Request) -> None:
     lacks_gb = space.lacks_gb(wanted.size_gb, wanted.thin)
     if not lacks_gb:
         return
-    total = "unknown" if space.total_gb is None else f"{space.total_gb:g}"
+    total = "unknown" if space.total_gb is None else shown(space.total_gb)
     free_gb = wanted.size_gb - lacks_gb
     raise errors.PoolSpaceUnavailable(
-        reason=f"pool {location.append_host(row.host, row.pool)} lacks {lacks_gb:g} GiB: free {free_gb:g} of {total}, "
-        f"reserved {space.reserved_percentage} %, over-subscription {space.over_subscription:g}"
+        reason=f"pool {location.append_host(row.host, row.pool)} lacks {shown(lacks_gb)} GiB: free {shown(free_gb)} of "
+        f"{total}, reserved {space.reserved_percentage} %, over-subscription {space.over_subscription:g}"
     )
 
 

@@ -110,6 +110,15 @@ LISTS: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }  # fmt: skip
 
 
+def test_amounts_of_large_hosts_and_fleets_have_all_their_digits(run) -> None:
+    """Of hosts on shared storage, and of their sum."""
+    conductor = fakes.Conductor()
+    large = {**full_host(1), "local_gb": 200_001, "local_gb_used": 123_457, "labels": {"room": "x"}}
+    conductor.answers["list_hosts"] = [large, {**large, "host": "compute-002", "node": "compute-002"}]
+    assert "123457/200001" in run(conductor, "host", "list", "--max-width", "120")[1]
+    assert "246914/400002" in run(conductor, "host", "list", "--tree", "room", "--max-width", "120")[1]
+
+
 def a_waiter(place: int) -> dict[str, Any]:
     times = {"queued_at": "2026-11-22T10:00:00.000Z", "wait_until": "2026-11-23T12:00:00.000Z"}
     lacks = "12 vcpus, 49152 MB of memory, 400 GB of disk"

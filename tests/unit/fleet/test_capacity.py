@@ -40,3 +40,25 @@ def test_what_is_left() -> None:
     """Both may be negative on a host that is over its limit."""
     assert capacity.free(1000, 1200) == -200
     assert capacity.usable(1500.0, 1600) == -100.0
+
+
+AMOUNTS = [
+    ("nothing", 0, "0"),
+    ("a fraction", 47.75, "47.75"),
+    ("digits that say nothing", 1 / 3, "0.333333"),
+    ("whole, with the digits of a format", 999999, "999999"),
+    ("the memory of a host with 1 TiB, in MB", 1048576, "1048576"),
+    ("a MB more", 1048577.0, "1048577"),
+    ("a fraction that is rounded up to a further digit", 999999.7, "1000000"),
+    ("more than there is, in a fleet of 100,000 hosts", -25600000.0, "-25600000"),
+    ("no limit", float("inf"), "inf"),
+]
+
+
+@pytest.mark.parametrize(("amount", "text"), [each[1:] for each in AMOUNTS], ids=[each[0] for each in AMOUNTS])
+def test_an_amount_has_all_its_whole_digits(amount: float, text: str) -> None:
+    assert text == capacity.shown(amount)
+
+
+def test_an_amount_may_have_fewer_digits() -> None:
+    assert ["12.346", "12346", "123457"] == [capacity.shown(each, digits=5) for each in (12.3456, 12345.6, 123456.7)]
