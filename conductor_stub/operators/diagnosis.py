@@ -31,8 +31,9 @@ class Diagnosis:
         schema and the one ``expected``), ``replication`` (:mod:`fleet.db.connection.replication`), ``orphans``
         (``host``, ``node``, ``memory_mb``), ``overdue`` (steps that are not swept), ``down`` (instances whose guest
         does not run: ``uuid``, ``name``, ``host``, ``power_state``), ``volumes`` (``overdue`` steps, and those
-        ``stuck``: ``name``, ``status``, ``host``) and ``ahead`` (services that were heard of later than now: a
-        conductor's clock is wrong).
+        ``stuck``: ``name``, ``status``, ``host``), ``ahead`` (services that were heard of later than now: a
+        conductor's clock is wrong) and ``numbers`` (how many there are of ``orphans``, ``down`` and ``ahead``, of which at
+        most 100 are named).
         """
         began = time.monotonic()
         self._database.ping()

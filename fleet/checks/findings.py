@@ -53,9 +53,10 @@ def worst(findings: Iterable[Finding]) -> Level:
     return max((each.level for each in findings), default=Level.OK)
 
 
-def few(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+def few(names: Sequence[str], number: int | None = None) -> str:
+    """Return the first names, and the number of the others. :param number: of all, if ``names`` are not all of them"""
+    number = len(names) if number is None else number
+    return ", ".join(names[:_NAMED]) + (f" and {number - _NAMED} more" if number > _NAMED else "")
 
 
 def of_service(

@@ -176,22 +176,28 @@ def _ledger(answer: Record) -> Iterator[Finding]:
     else:
         yield findings.good("builds", "no step is overdue")
     yield from _waiting(answer.get("queued"))
+    # An earlier conductor names all.
+    numbers = answer.get("numbers") or {}
     if answer["orphans"]:
         each = [f"{one['host']}:{one['node']} ({one['memory_mb']} MB)" for one in answer["orphans"]]
         fix = "Look at the guests on these hosts ('Orphan' in the agent's log); remove those that are not needed."
-        yield findings.doubtful("orphans", f"guests that are not in the ledger run on {findings.few(each)}", fix)
+        yield findings.doubtful(
+            "orphans", f"guests that are not in the ledger run on {findings.few(each, numbers.get('orphans'))}", fix
+        )
     else:
         yield findings.good("orphans", "no host runs a guest that is not in the ledger")
     down = answer.get("down", ())
     if down:
         each = [f"{one['name']} on {one['host']} ({states.POWER_NAMES.get(one['power_state'])})" for one in down]
         fix = "See 'fleet server show'; start the guest on its host, evacuate or delete it, or set lost_guest_action."
-        yield findings.bad("guests", f"{len(down)} instances have no running guest: {findings.few(each)}", fix)
+        number = numbers.get("down", len(down))
+        yield findings.bad("guests", f"{number} instances have no running guest: {findings.few(each, number)}", fix)
     else:
         yield findings.good("guests", "every active instance has a running guest, by its host's last report")
     yield from _unreadable(answer.get("unreadable"))
     if answer["ahead"]:
-        text = f"by the clock of {answer['host']} the heartbeats of these lie in the future: {findings.few(answer['ahead'])}"
+        named = findings.few(answer["ahead"], numbers.get("ahead"))
+        text = f"by the clock of {answer['host']} the heartbeats of these lie in the future: {named}"
         yield findings.bad("clocks", text, "Conductors' clocks differ: run a time service on them all.")
 
 

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import pytest
+
+from conductor_stub.agents.guests import Observation
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.volumes.sweeper import VolumeSweeper
+from fleet import states
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.schema import schema
 from fleet.telemetry import metrics
-from tests.worlds.conductor import INCARNATION, Conductor
+from tests.worlds.conductor import INCARNATION, Conductor, context
 from tests.worlds.volumes import LIMITS, Volumes
 
 
@@ -32,6 +36,28 @@ def test_the_conductor_looks(database: Database) -> None:
     found = examination.run()
     assert [{"host": "h1", "node": "h1", "memory_mb": 64}] == found["orphans"]
     assert ["fleet-compute on h1"] == found["ahead"]
+
+
+def test_an_examination_after_a_loss_of_power_is_not_too_large(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ones of each kind are named, and all are counted: an answer about each guest would not be carried."""
+    monkeypatch.setattr("fleet.db.upkeep.diagnosis.MOST_NAMED", 2)
+    conductor = Conductor(database)
+    uuids = []
+    for host in ("h1", "h2", "h3"):
+        conductor.add_host(host)
+        report = {"host": host, "node": host, "vcpus": 8, "memory_mb": 8000, "local_gb": 100, "orphaned_memory_mb": 64}
+        conductor.agents.report_hosts([report], {host: [host]})
+        uuids.append(conductor.place(host))
+        conductor.claim(uuids[-1], host)
+        conductor.finish(uuids[-1], host)
+        conductor.agents.observed(context(), Observation(uuids[-1], host, states.CRASHED, states.RUNNING, False))
+    conductor.clock.advance(-10)
+    found = Diagnosis(database, "c1", conductor.clock).run()
+    assert {"down": 3, "orphans": 3, "ahead": 3} == found["numbers"]
+    assert (2, 2, 2) == tuple(len(found[kind]) for kind in ("down", "orphans", "ahead"))
+    assert sorted(uuids)[:2] == [each["uuid"] for each in found["down"]]
 
 
 def test_volumes_that_nobody_sweeps_and_that_are_stuck(database: Database) -> None:

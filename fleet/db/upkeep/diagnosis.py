@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -25,8 +26,8 @@ NODES = models.compute_nodes
 SWEPT_WITHIN_S = 60
 #: Seconds for the search for rows that cannot be read: callers wait for the answer.
 UNREADABLE_WITHIN_S = 1.5
-#: Volumes that are named.
-MOST_STUCK = 100
+#: Guests, hosts, services and volumes that are named, of each kind of trouble: an answer has a limit of bytes.
+MOST_NAMED = 100
 
 _DOWN = (
     sa.select(*(INSTANCES.c[name] for name in ("uuid", "name", "host", "power_state")))
@@ -65,12 +66,14 @@ _STUCK_VOLUMES = (
         sa.not_(VOLUMES.c.deleted),
     )
     .order_by(VOLUMES.c.updated_at, VOLUMES.c.uuid)
-    .limit(MOST_STUCK)
+    .limit(MOST_NAMED)
 )
 
 
 def findings(connection: sa.Connection, now: datetime.datetime) -> JSONObject:
-    """``queued`` (builds that wait for room: ``number``, ``oldest_s``), ``orphans`` (memory of guests that the ledger does
+    """At most MOST_NAMED of each kind are named; ``numbers`` has how many there are ``down``, ``orphans`` and ``ahead``.
+
+    ``queued`` (builds that wait for room: ``number``, ``oldest_s``), ``orphans`` (memory of guests that the ledger does
     not know), ``overdue`` steps that no sweeper acts on, instances whose guest is ``down``, services with a heartbeat
     ``ahead`` of now, and ``volumes``: ``overdue``, and those that are ``stuck`` because their backend did not extend, take
     over or delete them, and ``unreadable`` (``rows``: ``table``, ``column``, ``key``, ``name``, ``problem``; ``complete``:
@@ -78,22 +81,35 @@ def findings(connection: sa.Connection, now: datetime.datetime) -> JSONObject:
     """
     number, oldest = room_queue.totals(connection)
     broken, complete = unreadable.find(connection, UNREADABLE_WITHIN_S)
+    ahead = [
+        f"{row.binary} on {row.host}"
+        for row in services.list_all(connection)
+        if row.last_seen_up and row.last_seen_up > now + seconds(1)
+    ]
     return {
+        "numbers": {
+            "down": _number(connection, _DOWN),
+            "orphans": _number(connection, _ORPHANS),
+            "ahead": len(ahead),
+        },
         "unreadable": {"rows": [each._asdict() for each in broken], "complete": complete},
         "queued": {"number": number, "oldest_s": (now - oldest).total_seconds() if oldest else 0.0},
         "orphans": [
             {"host": host, "node": node, "memory_mb": memory_mb}
-            for host, node, memory_mb in connection.execute(_ORPHANS)
+            for host, node, memory_mb in connection.execute(_ORPHANS.limit(MOST_NAMED))
         ],
         "overdue": connection.execute(_OVERDUE, {"before": now - seconds(SWEPT_WITHIN_S)}).scalar_one(),
         "volumes": {
             "overdue": connection.execute(_OVERDUE_VOLUMES, {"before": now - seconds(SWEPT_WITHIN_S)}).scalar_one(),
             "stuck": [dict(row._mapping) for row in connection.execute(_STUCK_VOLUMES)],
         },
-        "down": [dict(row._mapping) for row in connection.execute(_DOWN)],
-        "ahead": [
-            f"{row.binary} on {row.host}"
-            for row in services.list_all(connection)
-            if row.last_seen_up and row.last_seen_up > now + seconds(1)
-        ],
+        "down": [dict(row._mapping) for row in connection.execute(_DOWN.limit(MOST_NAMED))],
+        "ahead": ahead[:MOST_NAMED],
     }
+
+
+def _number(connection: sa.Connection, found: sa.Select[Any]) -> int:
+    number: int = connection.execute(
+        sa.select(sa.func.count()).select_from(found.order_by(None).subquery())
+    ).scalar_one()
+    return number

@@ -133,4 +133,5 @@ class Findings(TypedDict, total=False):
     down: list[JSONObject]
     volumes: JSONObject
     ahead: list[str]
+    numbers: dict[str, int]
     unreadable: JSONObject

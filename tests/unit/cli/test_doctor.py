@@ -165,6 +165,18 @@ BAD = [
         "1 instances have no running guest: web on h1 (crashed)",
     ),
     (
+        "more guests than are named",
+        HealthyFleet(
+            examine=answer_of_conductor(
+                down=[{"uuid": "u", "name": "web", "host": "h1", "power_state": 6}] * 6, numbers={"down": 100_000}
+            )
+        ),
+        Level.FAIL,
+        "guests",
+        "100000 instances have no running guest: web on h1 (crashed), web on h1 (crashed), web on h1 (crashed), "
+        "web on h1 (crashed), web on h1 (crashed) and 99995 more",
+    ),
+    (
         "a conductor's clock",
         HealthyFleet(services=[a_service(), {**a_service(), "binary": "fleet-conductor", "clock_skew_s": 3600.0}]),
         Level.FAIL,
