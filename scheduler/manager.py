@@ -20,7 +20,7 @@ from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, fields
 from fleet.objects.whatif import Demand
 from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import MAX_MADE_BYTES, endpoint, require_size
 from fleet.telemetry import rate_limited_log
 from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.drivers.driver import Scheduler
@@ -75,7 +75,7 @@ class SchedulerManager:
         """:raises errors.InvalidInput: naming the field; :raises errors.NoValidHost: with the filters' counts;
         :raises errors.RequestExpired: the caller no longer waits for the answer; nothing is booked
         """
-        require_size([request_spec, filter_properties], "request_spec")
+        require_size([request_spec, filter_properties], "request_spec", MAX_MADE_BYTES)
         request = self._parse(request_spec, filter_properties)
 
         def select() -> Sequence[Selection]:
@@ -100,7 +100,7 @@ class SchedulerManager:
         best: fields.InstanceCount = 10,
     ) -> dict[str, object]:
         """Return the answer that ``select_destinations`` would give, with the reasons. Nothing is booked."""
-        require_size([request_spec, filter_properties], "request_spec")
+        require_size([request_spec, filter_properties], "request_spec", MAX_MADE_BYTES)
         return self._driver.explain(context, self._parse(request_spec, filter_properties), best)
 
     @endpoint
@@ -112,7 +112,7 @@ class SchedulerManager:
         group_by: Literal["zone", "aggregate"] | None = None,
     ) -> dict[str, object]:
         """Return how many more instances of the request's shape fit."""
-        require_size([request_spec, filter_properties], "request_spec")
+        require_size([request_spec, filter_properties], "request_spec", MAX_MADE_BYTES)
         return self._driver.capacity(context, self._parse(request_spec, filter_properties), group_by)
 
     @endpoint
@@ -130,7 +130,7 @@ class SchedulerManager:
         :param requests: of their guests, and of the other members of the groups of these, as ``requests_of`` returns them
         :raises errors.InvalidInput: errors.NotSupported:
         """
-        require_size([hosts, requests], "requests")
+        require_size([hosts, requests], "requests", MAX_MADE_BYTES)
         if self._plan is None:
             raise errors.NotSupported(what="plan_loss", driver=type(self._driver).__name__)
         return self._plan(hosts, {name: demand for name, demand in map(_demand, requests)})

@@ -20,6 +20,9 @@ from fleet.rpc.trust import message_size
 
 #: Limits of a request as JSON: far more than real requests have, far less than what harms a server.
 MAX_REQUEST_BYTES = 256 * 1024
+#: Of what a conductor makes for a scheduler. It names each host that a guest cannot reach, and a plan has all guests of a
+#: host.
+MAX_MADE_BYTES = 15 * 2**20
 MAX_REQUEST_DEPTH = 32
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -75,14 +78,16 @@ def endpoint(method: Endpoint) -> Endpoint:
     return expected_errors(called)  # type: ignore[return-value]
 
 
-def require_size(request: object, field: str) -> None:
-    """Check a request before it is read. :raises errors.InvalidInput: it is too large, nested too deeply, or has a value
-    that could not be stored
+def require_size(request: object, field: str, most: int = MAX_REQUEST_BYTES) -> None:
+    """Check a request before it is read.
+
+    :param most: bytes that are allowed
+    :raises errors.InvalidInput: it is too large, nested too deeply, or has a value that could not be stored
     """
     json_codec.require(request, field)
     try:
         text = message_size.text_of(request, MAX_REQUEST_DEPTH)
     except message_size.TooDeep:
         raise errors.InvalidInput(field=field, reason="is nested too deeply") from None
-    if len(text) > MAX_REQUEST_BYTES:
-        raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {MAX_REQUEST_BYTES} are allowed")
+    if len(text) > most:
+        raise errors.InvalidInput(field=field, reason=f"is {len(text)} bytes, at most {most} are allowed")

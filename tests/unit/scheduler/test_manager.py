@@ -89,6 +89,19 @@ def test_one_dict_for_each_instance():
     assert (2, 3, 2) == tuple(first["decision"][key] for key in ("requested", "considered", "placed"))
 
 
+def test_a_move_in_a_fleet_of_many_hosts_is_decided():
+    """A conductor names each host that the guest cannot reach, such as all hosts on other storage."""
+    elsewhere = [f"compute-{number:05}.example.org" for number in range(99_999)]
+    scheduler = Scheduler(node("compute-00000.example.org"), node("here"))
+    asked = request()
+    asked.filter_properties["ignore_hosts"] = elsewhere
+    assert ["here"] == [each["host"] for each in scheduler.select(asked)]
+    explained = scheduler.manager.explain(
+        new_context(), request_spec=asked.request_spec, filter_properties=dict(asked.filter_properties)
+    )
+    assert ["here"] == [each["host"] for each in explained["picks"]]
+
+
 def test_no_valid_host_is_expected_and_says_why(caplog):
     """It leaves no traceback; the refusal has the counts, and the log one line."""
     scheduler = Scheduler(node("a"), node("b"), scheduler_default_filters=["RetryFilter", "RamFilter"])

@@ -64,6 +64,15 @@ def test_a_plan_packs_guests_where_it_must() -> None:
     assert {uuid(1): "b", uuid(2): "c", uuid(3): "c"} == plan
 
 
+def test_a_plan_of_large_requests() -> None:
+    """The requests of all guests are in one message, and each names the hosts that its guest cannot reach."""
+    fleet = FilledHosts({"a": [3, 3], "b": [4], "c": [5]})
+    elsewhere = [f"compute-{number:05}.example.org" for number in range(10_000)]
+    fleet.properties = {name: {"ignore_hosts": elsewhere} for name in fleet.sizes}
+    answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))
+    assert ("safe", 2) == (answer["verdict"], len(answer["plan"]))
+
+
 def test_no_plan() -> None:
     fleet = FilledHosts({"a": [6], "b": [4]})
     answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))
