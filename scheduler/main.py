@@ -16,6 +16,7 @@ from oslo_config import cfg
 import fleet.conf
 from fleet import errors, service, tolerance_conf
 from fleet.checks import required
+from fleet.client import pages
 from fleet.clock import since_boot_s
 from fleet.clock.skew import ClockSkew
 from fleet.context import new_context
@@ -27,6 +28,7 @@ from fleet.db.schema import identity, schema
 from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME
 from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.answers.instances import SchedulingRequestOf
 from fleet.objects.feed_rows import ShownInstance, ShownNode
 from fleet.rpc import nova_broker, server
 from fleet.rpc.clients import ConductorAPI, OperatorAPI, OperatorCalls, SchedulerAPI
@@ -130,7 +132,7 @@ def _machines(
             *(conf, driver.admission),
             lambda: database.read(tolerances.promised, of_fleet),
             *(feed, clock),
-            lambda uuids: OperatorCalls(functools.partial(operator.call, new_context())).requests_of(uuids),
+            lambda uuids: _requests(OperatorCalls(functools.partial(operator.call, new_context())), uuids),
             lambda: keeps_promises.pipeline,
         )
         runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))
@@ -138,6 +140,10 @@ def _machines(
         driver.host_manager.tell_booked = neighbours.tell
         runs.append(service.Periodic("neighbours", neighbours.follow, conf.report_interval))
     return runs
+
+
+def _requests(operator: OperatorCalls, uuids: Sequence[str]) -> list[SchedulingRequestOf]:
+    return [each for part in pages.requests(operator, uuids) for each in part]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,21 +6,26 @@ Called by commands and by ``fleet-api``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, Unpack
 
 from fleet import errors
 from fleet.client.calls import Calls
 from fleet.json_codec import JSONMapping
 from fleet.objects.answers.hosts import HostView, ListedService
-from fleet.objects.answers.instances import InstanceView, MigrationView
+from fleet.objects.answers.instances import InstanceView, MigrationView, SchedulingRequestOf
 from fleet.objects.answers.volumes import SnapshotView, VolumeView
 from fleet.rpc.clients import OperatorCalls
+from fleet.rpc.clients.operator.instances import Moving
 
 View = TypeVar("View", InstanceView, VolumeView, SnapshotView, MigrationView, HostView, ListedService)
 
 #: The largest instances, volumes and hosts that there can be are then less than an answer may have.
 _BATCH, _VOLUMES, _MOVES, _HOSTS = 100, 100, 1000, 2000
+#: Requests that are asked for at first.
+_REQUESTS = 500
+#: Field of the refusal of an answer that is too large.
+_ANSWER = "answer"
 
 
 def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[InstanceView]:
@@ -53,6 +58,32 @@ def services(operator: OperatorCalls) -> list[ListedService]:
         return [last["binary"], last["host"]]
 
     return _whole(operator.list_services, None, _HOSTS, marker_of=place)
+
+
+def requests(
+    operator: OperatorCalls, uuids: Sequence[str], **which: Unpack[Moving]
+) -> Iterator[list[SchedulingRequestOf]]:
+    """Yield the requests of these instances in parts.
+
+    A request names each host that its guest cannot reach. If an answer would be too large, fewer are asked for at a time.
+    Guests that cannot reach the same hosts share one list of them.
+    """
+    at_once, start = _REQUESTS, 0
+    shared: dict[tuple[str, ...], list[str]] = {}
+    while start < len(uuids):
+        try:
+            part = operator.requests_of(uuids=list(uuids[start : start + at_once]), **which)
+        except errors.InvalidInput as refused:
+            if refused.field != _ANSWER or at_once == 1:
+                raise
+            at_once = max(at_once // 4, 1)
+            continue
+        for each in part:
+            names = each["filter_properties"].get("ignore_hosts")
+            if names:
+                each["filter_properties"]["ignore_hosts"] = shared.setdefault(tuple(names), names)
+        yield part
+        start += at_once
 
 
 def _uuid(last: Any) -> object:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.client import connection
+from fleet.client import connection, pages
 from fleet.client.calls import Calls
 from fleet.db.engine.database import Database
 from fleet.db.feed import domains, feed_queries
@@ -32,8 +32,6 @@ from fleet_cli.base.output import progress
 PlaceT = TypeVar("PlaceT", bound=ShownPlace)
 ThingT = TypeVar("ThingT", bound=ShownThing)
 _DATABASE = "[database] connection"
-#: Instances that one call asks about.
-_AT_ONCE = 500
 #: Entry point (conf) -> all that nova's databases show.
 _OF_NOVA = "fleet.nova.state"
 
@@ -95,8 +93,8 @@ def of_instances(
     """
     found: dict[str, Demand] = {}
     with progress.shown(len(uuids), "guests read", verbose_level, lines) as shown:
-        for start in range(0, len(uuids), _AT_ONCE):
-            for each in conductor.operator.requests_of(uuids=uuids[start : start + _AT_ONCE], live=live):
+        for part in pages.requests(conductor.operator, uuids, live=live):
+            for each in part:
                 name = each["uuid"]
                 found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
             shown.show(len(found), "")

@@ -13,13 +13,12 @@ from importlib import metadata
 from typing import Any
 
 from fleet import errors
+from fleet.client import pages
 from fleet.db.feed.feed import Changes
 from fleet.objects.survival import ENTRY_POINTS, REMAINING, REPORT, Loss, Remaining, Report
 from fleet.objects.whatif import Demand
 from fleet_cli.base.output import progress
 
-#: Requests that one call asks for.
-_AT_ONCE = 500
 #: Lines of progress if standard error is no terminal.
 LINES = 10
 
@@ -48,9 +47,8 @@ def _run(
     def requests_of(uuids: Sequence[str]) -> Mapping[str, Demand | errors.FleetError]:
         found: dict[str, Demand | errors.FleetError] = {}
         with progress.shown(len(uuids), "guests read", verbose, LINES) as shown:
-            for start in range(0, len(uuids), _AT_ONCE):
-                some = list(uuids[start : start + _AT_ONCE])
-                for each in shown_by.conductor.operator.requests_of(uuids=some):
+            for part in pages.requests(shown_by.conductor.operator, uuids):
+                for each in part:
                     name = each["uuid"]
                     found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
                 shown.show(len(found), "")

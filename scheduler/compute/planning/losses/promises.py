@@ -26,8 +26,6 @@ from scheduler.state.host_manager import Feed
 _REST = 20
 #: Guests, and hosts, that the scheduler names when it is asked.
 _SHOWN = 5000
-#: Requests that one call asks for.
-_AT_ONCE = 500
 _TOO_MANY = "more combinations may be lost than can be looked at"
 
 
@@ -104,10 +102,9 @@ class Prover:
 
     def _requests_of(self, uuids: Sequence[str]) -> Mapping[str, Demand]:
         found = {}
-        for start in range(0, len(uuids), _AT_ONCE):
-            for each in self._ask(list(uuids[start : start + _AT_ONCE])):
-                name = each["uuid"]
-                found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
+        for each in self._ask(list(uuids)):
+            name = each["uuid"]
+            found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
         return found
 
 
