@@ -55,7 +55,7 @@ class ToleranceManager:
         """
         wanted = Tolerance.from_wire(tolerance)
         zone = self._default_zone
-        shown = functools.partial(tolerances.shown, kind=wanted.kind, name=wanted.name, default_zone=zone)
+        shown = functools.partial(tolerances.shown, kind=wanted.kind, name=wanted.name)
         work = tolerances.set_one
         written = self._acts.write(context, "tolerance.set", wanted.scope, shown, work, wanted, self._clock(), zone)
         return written.to_wire()
@@ -65,6 +65,6 @@ class ToleranceManager:
         self, context: RequestContext, kind: Literal["fleet", "zone", "aggregate"], name: fields.Text = ""
     ) -> None:
         """:raises errors.NotFound: no such scope, or it promises nothing"""
-        zone, scope = self._default_zone, f"{kind} {name}".strip()
-        shown = functools.partial(tolerances.shown, kind=kind, name=name, default_zone=zone)
-        self._acts.write(context, "tolerance.unset", scope, shown, tolerances.unset, kind, name, zone)
+        scope = f"{kind} {name}".strip()
+        shown = functools.partial(tolerances.shown, kind=kind, name=name)
+        self._acts.write(context, "tolerance.unset", scope, shown, tolerances.unset, kind, name)

@@ -53,6 +53,19 @@ def test_scopes_that_are_not_there(conductor: Conductor) -> None:
     assert ["east"] == [each["name"] for each in operator.list_tolerances()]
 
 
+def test_a_promise_of_a_zone_that_has_gone_can_be_taken_back(conductor: Conductor) -> None:
+    """It is listed, and it would hold again for a later zone of this name."""
+    operator = conductor.operator
+    operator.create_aggregate("a", {"availability_zone": "east"})
+    operator.set_tolerance({"kind": "zone", "name": "east"})
+    operator.delete_aggregate("a")
+    assert ["east"] == [each["name"] for each in operator.list_tolerances()]
+    operator.unset_tolerance("zone", "east")
+    assert [] == operator.list_tolerances()
+    with pytest.raises(errors.NotFound, match="Tolerance of zone east"):
+        operator.unset_tolerance("zone", "east")
+
+
 def test_the_default_zone_promises_as_any_other(conductor: Conductor) -> None:
     """No aggregate has to name it."""
     operator = conductor.operator

@@ -60,7 +60,9 @@ def promised(connection: Transaction | sa.Connection, of_fleet: Tolerance | None
 
 def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime, default_zone: str) -> Tolerance:
     """:raises errors.NotFound: no such zone or aggregate"""
-    name = _stored_name(tx, tolerance.kind, tolerance.name, default_zone)
+    if tolerance.kind == ZONE:
+        _require_zone(tx, tolerance.name, default_zone)
+    name = _stored_name(tx, tolerance.kind, tolerance.name)
     values: Columns = {"number": tolerance.number, "label": tolerance.label, "policy": tolerance.policy}
     row = tx.execute(_of(tolerance.kind, name).with_for_update()).one_or_none()
     if row is None:
@@ -70,17 +72,17 @@ def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime, defau
     return tolerance
 
 
-def unset(tx: Transaction, kind: str, name: str, default_zone: str) -> None:
-    """:raises errors.NotFound: no such scope, or it promises nothing"""
-    row = tx.execute(_of(kind, _stored_name(tx, kind, name, default_zone))).one_or_none()
+def unset(tx: Transaction, kind: str, name: str) -> None:
+    """Also of a zone that is no longer there. :raises errors.NotFound: no such aggregate, or the scope promises nothing"""
+    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
     if row is None:
         raise errors.NotFound(kind="Tolerance of", name=f"{kind} {name}".strip())
     tx.execute(TOLERANCES.delete().where(TOLERANCES.c.id == row.id))
 
 
-def shown(tx: Transaction, kind: str, name: str, default_zone: str) -> Values:
-    """Return an operator's view of a scope. :raises errors.NotFound:"""
-    row = tx.execute(_of(kind, _stored_name(tx, kind, name, default_zone))).one_or_none()
+def shown(tx: Transaction, kind: str, name: str) -> Values:
+    """Return an operator's view of a scope. :raises errors.NotFound: no such aggregate"""
+    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
     return {} if row is None else {field: row._mapping[field] for field in ("number", "label", "policy")}
 
 
@@ -88,14 +90,16 @@ def _of(kind: str, name: str) -> Select:
     return sa.select(TOLERANCES).where(TOLERANCES.c.kind == kind, TOLERANCES.c.name == name).order_by(TOLERANCES.c.id)
 
 
-def _stored_name(tx: Transaction, kind: str, name: str, default_zone: str) -> str:
-    """:raises errors.NotFound: no such zone or aggregate"""
-    if kind == AGGREGATE:
-        return aggregates.find(tx, name).uuid or ""
+def _stored_name(tx: Transaction, kind: str, name: str) -> str:
+    """:raises errors.NotFound: no such aggregate"""
+    return (aggregates.find(tx, name).uuid or "") if kind == AGGREGATE else name
+
+
+def _require_zone(tx: Transaction, name: str, default_zone: str) -> None:
+    """:raises errors.NotFound:"""
     zones = (zone for each in aggregates.list_all(tx) for zone in zones_of(each.metadata))
-    if kind == ZONE and name != default_zone and name not in zones:
+    if name != default_zone and name not in zones:
         raise errors.NotFound(kind="Zone", name=name)
-    return name
 
 
 def hosts_of(tolerance: Tolerance, hosts: Sequence[str], known: Sequence[Grouped], default_zone: str) -> list[str]:
