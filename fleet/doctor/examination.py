@@ -102,7 +102,9 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
         fix = "Read the conductor's log: most likely its database is away."
         found.append(ping(conductor, "scheduler"))
         return [*found, findings.bad("database", f"the conductor cannot examine it: {answer}", fix)]
-    services = pages.services(conductor.operator)
+    services = _asked(lambda: pages.services(conductor.operator))
+    if not isinstance(services, list):
+        return [*found, *_database(answer), *_ledger(answer), _not_listed("services", services)]
     found += [ping(conductor, topic) for topic in _served(services)]
     up = [each["host"] for each in services if each["binary"] == "fleet-compute" and each["state"] == "up"]
     found += [
@@ -116,9 +118,18 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
         found += filter_examination.examine(conductor.describe_filters)
     backends = [each for each in services if each["binary"] == "fleet-volume"]
     if backends:
-        found += storage_examination.examine(backends, conductor.operator.list_pools(), answer.get("volumes"))
+        pools = _asked(lambda: conductor.operator.list_pools())
+        if isinstance(pools, list):
+            found += storage_examination.examine(backends, pools, answer.get("volumes"))
+        else:
+            found.append(_not_listed("pools", pools))
     found += [*_clocks(services), *_agents(conductor, sample(up), len(up), offset_s, clock)]
     return found
+
+
+def _not_listed(what: str, why: object) -> Finding:
+    fix = "Look at the load of the conductors and of the database, or give the command more time: --timeout."
+    return findings.bad(what, f"the conductor does not list them: {why}", fix)
 
 
 def _served(services: Sequence[Record]) -> list[str]:

@@ -54,9 +54,9 @@ class HealthyFleet(Asked):
     """A fleet in good condition, with one agent; with the calls of ``Connection``. An exception is raised, not given."""
 
     examine: Any = dataclasses.field(default_factory=answer_of_conductor)
-    services: list[dict[str, Any]] = dataclasses.field(default_factory=lambda: [a_service()])
+    services: Any = dataclasses.field(default_factory=lambda: [a_service()])
     agent: Any = dataclasses.field(default_factory=lambda: {"now": NOW.isoformat()})
-    pools: list[dict[str, Any]] = dataclasses.field(default_factory=lambda: [a_pool()])
+    pools: Any = dataclasses.field(default_factory=lambda: [a_pool()])
     silent: tuple[str, ...] = ()
     queues: Any = dataclasses.field(default_factory=dict)
     broker_nodes: list[Node] = dataclasses.field(default_factory=list)
@@ -121,6 +121,20 @@ BAD = [
         Level.FAIL,
         "database",
         "the conductor cannot examine it: DBError: gone",
+    ),
+    (
+        "services that are not listed in time",
+        HealthyFleet(services=oslo_messaging.MessagingTimeout("…")),
+        Level.FAIL,
+        "services",
+        "the conductor does not list them: the call timed out",
+    ),
+    (
+        "pools that are not listed in time",
+        HealthyFleet(services=[a_backend()], pools=oslo_messaging.MessagingTimeout("…")),
+        Level.FAIL,
+        "pools",
+        "the conductor does not list them: the call timed out",
     ),
     (
         "a slow database",
