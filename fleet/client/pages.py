@@ -18,7 +18,7 @@ from fleet.objects.answers.volumes import SnapshotView, VolumeView
 from fleet.rpc.clients import OperatorCalls
 from fleet.rpc.clients.operator.instances import Moving
 
-View = TypeVar("View", InstanceView, VolumeView, SnapshotView, MigrationView, HostView, ListedService)
+View = TypeVar("View", InstanceView, VolumeView, SnapshotView, MigrationView, HostView, ListedService, list[Any])
 
 #: The largest instances, volumes and hosts that there can be are then less than an answer may have.
 _BATCH, _VOLUMES, _MOVES, _HOSTS = 100, 100, 1000, 2000
@@ -49,6 +49,13 @@ def migrations(operator: OperatorCalls, filters: JSONMapping, most: int | None =
 def hosts(operator: OperatorCalls) -> list[HostView]:
     """Return the nodes of all hosts, by host."""
     return _whole(operator.list_hosts, None, _HOSTS)
+
+
+def host_table(operator: OperatorCalls, columns: Sequence[str]) -> list[list[Any]]:
+    """Return these fields of all hosts, as one list for each node."""
+    asked = [*columns, "uuid"]
+    rows: list[list[Any]] = _whole(operator.host_table, asked, _HOSTS, marker_of=lambda last: last[-1])
+    return [row[:-1] for row in rows]
 
 
 def services(operator: OperatorCalls) -> list[ListedService]:
@@ -92,13 +99,13 @@ def _uuid(last: Any) -> object:
 
 def _whole(
     listed: Callable[..., list[View]],
-    filters: JSONMapping | None,
+    filters: JSONMapping | Sequence[str] | None,
     at_once: int,
     most: int | None = None,
     marker_of: Callable[[View], object] = _uuid,
 ) -> list[View]:
     """
-    :param filters: None: the list has none
+    :param filters: the first argument of the call; None: it has none
     :param marker_of: the marker of a part's last entry
     """
     asked = () if filters is None else (filters,)

@@ -144,7 +144,7 @@ class Services:
         response.status = falcon.HTTP_204
 
     def _all(self, request: falcon.Request) -> list[JSONMapping]:
-        zones = dict(self._conductor.operator(request).host_table(columns=["host", "zone"]))
+        zones = dict(pages.host_table(self._conductor.operator(request), ["host", "zone"]))
         found = pages.services(self._conductor.operator(request))
         return [{**each, "zone": zones.get(each["host"], "internal")} for each in found]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.client import pages
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
@@ -53,7 +54,7 @@ class Zones:
 
     def _list(self, request: falcon.Request, detail: bool) -> JSONObject:
         zones: dict[str, JSONObject] = {}
-        for row in self._conductor.operator(request).host_table(columns=_OF_ZONES):
+        for row in pages.host_table(self._conductor.operator(request), _OF_ZONES):
             host = dict(zip(_OF_ZONES, row, strict=True))
             for zone in host["zone"].split(","):
                 zones.setdefault(zone, {})[host["host"]] = host

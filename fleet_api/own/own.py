@@ -14,6 +14,7 @@ from typing import Literal, cast
 import falcon
 from typing_extensions import TypedDict
 
+from fleet.client import pages
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.answers.hosts import ActView
@@ -111,7 +112,7 @@ class Own:
     @answers.gives(answers.Answer(entire=HostTable))
     def on_get_hosts(self, request: falcon.Request, response: falcon.Response) -> None:
         """All hosts as ``columns`` and ``rows``."""
-        rows = self._conductor.operator(request).host_table(columns=HOST_COLUMNS)
+        rows = pages.host_table(self._conductor.operator(request), HOST_COLUMNS)
         shown: HostTable = {"columns": list(HOST_COLUMNS), "rows": rows}
         response.media = shown
 

@@ -91,6 +91,7 @@ def test_a_fleet_of_many_hosts_can_be_listed(conductor: Conductor, monkeypatch: 
     calls = OperatorCalls(call)
     assert ["h1", "h2", "h3", "h4"] == [each["host"] for each in pages.hosts(calls)]
     assert ["h1", "h2", "h3", "h4"] == [each["host"] for each in pages.services(calls)]
+    assert [["h1", "up"], ["h2", "up"], ["h3", "up"], ["h4", "up"]] == pages.host_table(calls, ["host", "state"])
     assert 2 == largest
 
 

@@ -482,11 +482,11 @@ def test_hosts_are_columns_and_rows(client, conductor):
     """As short as ten thousand of them need to be."""
     answer = client.simulate_get("/fleet/v1/hosts")
     assert ([], "host") == (answer.json["rows"], answer.json["columns"][0])
-    assert [("host_table", {"columns": list(own.HOST_COLUMNS)})] == conductor.asked
+    assert [("host_table", {"columns": [*own.HOST_COLUMNS, "uuid"], "limit": 2000})] == conductor.asked
 
 
 def test_a_host_of_several_zones_is_listed_in_each(client, conductor):
-    rows = [["h1", "east,west", "up", "enabled", ""], ["h2", "west", "down", "enabled", ""]]
+    rows = [["h1", "east,west", "up", "enabled", "", "u1"], ["h2", "west", "down", "enabled", "", "u2"]]
     conductor.answers["host_table"] = rows
     found = client.simulate_get("/v2.1/os-availability-zone").json["availabilityZoneInfo"]
     assert [("east", True), ("west", True)] == [(each["zoneName"], each["zoneState"]["available"]) for each in found]

@@ -107,6 +107,7 @@ NEEDED_ARGUMENTS = {
     "list_migrations": {"limit": "1.25", "marker": "1.25"},
     "list_hosts": {"limit": "1.25", "marker": "1.25"},
     "list_services": {"limit": "1.25", "marker": "1.25"},
+    "host_table": {"limit": "1.25", "marker": "1.25"},
     "list_groups": {"project_id": "1.13"},
     "create_group": {"rules": "1.18"},
     "update_group": {"rules": "1.18"},

@@ -84,9 +84,9 @@ class HostCalls(Caller):
         answer: list[HostView] = self.call("list_hosts", **part)
         return answer
 
-    def host_table(self, columns: Sequence[str]) -> list[list[Any]]:
-        """Return these fields of all hosts, as one list for each host."""
-        answer: list[list[object]] = self.call("host_table", columns=list(columns))
+    def host_table(self, columns: Sequence[str], **part: Unpack[HostPart]) -> list[list[Any]]:
+        """Return these fields of hosts, as one list for each. ``fleet.client.pages`` returns those of a large fleet."""
+        answer: list[list[object]] = self.call("host_table", columns=list(columns), **part)
         return answer
 
     def show_host(self, name: str) -> ShownHost:
