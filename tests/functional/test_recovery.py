@@ -434,6 +434,24 @@ def test_a_guest_that_is_deleted_meanwhile_is_left_alone(stage: Stage) -> None:
     assert "done" == stage.recovery()["status"]
 
 
+def test_a_guest_that_is_being_deleted_begins_no_recovery(stage: Stage) -> None:
+    """It stays on the host that is down. Another fence would switch the host off while its operator starts it."""
+    stage.lose("h1")
+    stage.conductor.termination.terminate(context(), [stage.guests[0]])
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert 2 == stage.evacuate()
+    stage.go_on(600, "h1")
+    assert ("h1", ["done"], 1) == (
+        stage.host_of(stage.guests[0]),
+        [each["status"] for each in stage.recoveries()],
+        len(stage.conductor.fenced),
+    )
+    assert [] == stage.conductor.fences
+    with pytest.raises(errors.Conflict, match="has no guests that can be evacuated"):
+        stage.conductor.operator.start_recovery("h1")
+
+
 def test_the_order_of_guests(database: Database) -> None:
     """The flavor's priority decides first; a project's orders only the guests of that project; the largest go first."""
     stage = Stage(database, guests=0)

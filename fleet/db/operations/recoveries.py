@@ -85,13 +85,14 @@ _BY_STATUS = (
     .where(_OPEN)
     .group_by(RECOVERIES.c.status, RECOVERIES.c.paused)
 )
+#: A guest that is being deleted stays on a host that is down until the host is back.
+_IS_EVACUATED = sa.and_(
+    INSTANCES.c.vm_state.in_(EVACUATED),
+    sa.or_(INSTANCES.c.task_state.is_(None), INSTANCES.c.task_state != states.DELETING),
+)
 _WITH_GUESTS = (
     sa.select(INSTANCES.c.host)
-    .where(
-        INSTANCES.c.host.in_(sa.bindparam("hosts", expanding=True)),
-        INSTANCES.c.vm_state.in_(EVACUATED),
-        sa.not_(INSTANCES.c.deleted),
-    )
+    .where(INSTANCES.c.host.in_(sa.bindparam("hosts", expanding=True)), _IS_EVACUATED, sa.not_(INSTANCES.c.deleted))
     .distinct()
 )
 
@@ -145,7 +146,7 @@ def with_guests(connection: Transaction | sa.Connection, hosts: Collection[str])
 
 def guests_on(connection: Transaction | sa.Connection, host: str) -> Sequence[RequestedInstance]:
     """The instances of a host that an evacuation accepts."""
-    there = instances.live(INSTANCES.c.host == host, INSTANCES.c.vm_state.in_(EVACUATED))
+    there = instances.live(INSTANCES.c.host == host, _IS_EVACUATED)
     return cast("Sequence[RequestedInstance]", connection.execute(there).all())
 
 
