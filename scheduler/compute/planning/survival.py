@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -66,9 +67,13 @@ def answer(
 ) -> dict[str, object]:
     """Return the answer of the scheduler's ``plan_loss``: where the weighers would have the guests, if all fit so.
 
+    Guests without a request stay on their lost host, such as those that wait for the end of a resize or are being deleted.
+
     :param state: reads the whole state
     """
-    everything, loss = state(), Loss(" ".join(hosts), hosts)
+    everything, loss, gone = state(), Loss(" ".join(hosts), hosts), set(hosts)
+    moved = [each for each in everything.instances if each.host not in gone or each.uuid in requests]
+    everything = dataclasses.replace(everything, instances=moved)
     for spread in (True, False):
         report = run(conf, everything, [loss], lambda _uuids: requests, lambda _name: None, _ANSWER_S, spread)
         (proof,) = report.proofs

@@ -73,6 +73,14 @@ def test_a_plan_of_large_requests() -> None:
     assert ("safe", 2) == (answer["verdict"], len(answer["plan"]))
 
 
+def test_guests_that_are_not_evacuated_need_no_place() -> None:
+    """One that waits for the end of its resize fits nowhere else, and is no part of the plan. The others have one."""
+    fleet = FilledHosts({"a": [6, 3], "b": [4], "c": [5]})
+    moved = [each for each in asked(fleet) if each["uuid"] != uuid(1)]
+    answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=moved)
+    assert ("safe", [uuid(2)]) == (answer["verdict"], list(answer["plan"]))
+
+
 def test_no_plan() -> None:
     fleet = FilledHosts({"a": [6], "b": [4]})
     answer = manager(fleet).plan_loss(new_context(), hosts=["a"], requests=asked(fleet))
