@@ -30,16 +30,14 @@ _DIRECTIONS = ("asc", "desc")
 
 
 def parsed(filters: Mapping[str, object]) -> JSONObject:
-    """Return the filters with their types. :raises errors.InvalidInput: naming one that cannot be read"""
+    """Return the filters with the time as a value. :raises errors.InvalidInput: it is no time"""
     found = dict(filters)
-    if found.get("deleted") is not None:
-        found["deleted"] = fields.parse(fields.Flag, found["deleted"], "filters.deleted")
     if found.get("changed_since") is not None:
         try:
             moment = timeutils.parse_isotime(str(found["changed_since"]))
         except ValueError:
             raise errors.InvalidInput(field="filters.changed_since", reason="must be a time in ISO 8601") from None
-        found["changed_since"] = timeutils.normalize_time(moment)
+        found["changed_since"] = fields.naive_utc(moment, "filters.changed_since")
     return found
 
 

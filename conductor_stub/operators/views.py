@@ -19,7 +19,10 @@ from fleet.db.instances.waiting.room_queue import ListedBuild
 from fleet.db.tables.base import Row
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet.objects import Zone, host_name
+from fleet.objects import Zone, fields, host_name
+
+#: Types of the values of filters; all others are texts.
+_TYPES_OF_FILTERS: Mapping[str, Any] = {"uuids": list[fields.Uuid] | None, "deleted": fields.Flag | None}
 
 
 def plain(value: object) -> Any:
@@ -81,7 +84,8 @@ def queued_view(connection: Connection, row: RequestedInstance) -> JSONObject | 
 
 
 def require_filters(filters: Mapping[str, object], known: Sequence[str]) -> None:
-    """:raises errors.InvalidInput: a filter that is not known"""
-    for name in filters:
+    """:raises errors.InvalidInput: a filter that is not known, or has a value of another type than its column"""
+    for name, value in filters.items():
         if name not in known:
             raise errors.InvalidInput(field=f"filters.{name}", reason=f"is not one of {', '.join(known)}")
+        fields.parse(_TYPES_OF_FILTERS.get(name, fields.Text | None), value, f"filters.{name}")

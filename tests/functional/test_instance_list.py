@@ -17,6 +17,7 @@ from fleet.client import pages
 from fleet.db.instances import instance_listing, instance_values, instances
 from fleet.objects import BuildRequest, Image
 from fleet.rpc.clients import OperatorCalls
+from tests import factories
 from tests.worlds.conductor import Conductor, context
 
 pytestmark = pytest.mark.every_database
@@ -174,6 +175,7 @@ def statements(engine: sa.Engine) -> Iterator[list[str]]:
         sa.event.remove(engine, "before_cursor_execute", note)
 
 
+UUID = factories.uuid(1)
 NAMES = ("b", "a", "c", "a", "b")
 PLACES: tuple[str | None, ...] = ("h2", None, "h1", "h1", None)
 
@@ -213,3 +215,23 @@ def test_a_sorted_list_in_parts_is_the_whole_one(conductor: Conductor, sort: lis
 def test_what_no_list_is_sorted_by(conductor: Conductor, sort: list[list[str]]) -> None:
     with pytest.raises(errors.InvalidInput, match="sort must have pairs of a key"):
         conductor.operator.list_instances(sort=sort)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        *(("list_instances", "uuids", each) for each in ("web", True)),
+        *(("list_instances", name, [UUID]) for name in ("name", "host", "vm_state", "project_id", "deleted")),
+        *(("list_instances", name, True) for name in ("vm_state", "reservation_id", "changed_since")),
+        ("list_instances", "deleted", "yes"),
+        ("list_instances", "changed_since", "yesterday"),
+        ("list_instances", "changed_since", "0001-01-01T00:00:00+14:00"),
+        ("list_instances", "changed_since", "9999-12-31T23:59:59-14:00"),
+        ("list_migrations", "uuids", "web"),
+        *(("list_migrations", name, [UUID]) for name in ("status", "instance_uuid", "migration_type", "host")),
+    ],
+)
+def test_a_filter_of_another_type_is_named(conductor: Conductor, method: str, name: str, value: object) -> None:
+    """As is a time that UTC does not have. No statement is made of it, which each database would refuse in its own way."""
+    with pytest.raises(errors.InvalidInput, match=f"^filters.{name} must be"):
+        getattr(conductor.operator, method)(filters={name: value})
