@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A shelved instance gives its host back: its disk goes to a place that other hosts reach, and its guest is destroyed.
 
-Called by :mod:`conductor_stub.power.machine`. Volumes and addresses stay: a volume is reserved for it meanwhile. Its
-quota counts on.
+Called by :mod:`conductor_stub.power.machine`. Volumes and addresses stay: a volume is reserved for it meanwhile. One that
+was still being attached is available again. Its quota counts on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from fleet.db.hosts import hosts
 from fleet.db.instances import instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.json_codec import JSONMapping
 from fleet.objects import host_report
+
+#: Failure of a volume whose attachment had not ended.
+_NOT_ATTACHED: JSONMapping = {
+    "error": "failed",
+    "message": "The instance was shelved and has left its host: the volume is not attached",
+    "details": {},
+}
 
 
 def shelf_of(tx: Transaction, row: RequestedInstance) -> str:
@@ -37,7 +45,7 @@ def require(tx: Transaction, row: RequestedInstance) -> None:
 def leave(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
     """``shelved → shelved_offloaded``: the host has kept the disk and destroyed the guest of a locked row."""
     shelved = {"attempt": row.attempt, "shelf": shelf_of(tx, row)}
-    attachments.reserve(tx, row.uuid, ctx.now)
+    attachments.reserve(tx, row.uuid, _NOT_ATTACHED, ctx.now)
     values = {
         "vm_state": states.SHELVED_OFFLOADED,
         "task_state": None,

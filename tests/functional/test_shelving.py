@@ -305,6 +305,24 @@ def test_a_volume_that_is_detached_meanwhile_is_available(conductor: Conductor) 
     )
 
 
+def test_a_volume_that_was_being_attached_is_available(conductor: Conductor) -> None:
+    """The conductor may die before it notifies the host. No host is left that could attach it, or end the attachment."""
+    conductor.add_backend("m1@files", "data")
+    (made,) = conductor.operator.create_volumes({"size": 1})["volumes"]
+    values = {"status": "available", "step": None, "host": "m1@files", "pool": "data"}
+    conductor.database.write(lambda tx: tx.update(models.volumes, made["uuid"], values))
+    uuid = running(conductor)
+    conductor.operator.attach_volume(uuid, made["uuid"])
+    shelve(conductor, uuid)
+    assert "shelved_offloaded" == conductor.state(uuid)[0]
+    assert [] == conductor.operator.list_attachments([uuid])
+    found = conductor.operator.show_volume(made["uuid"])
+    assert ("available", True) == (found["status"], "has left its host" in found["failure"]["message"])
+    another = running(conductor)
+    conductor.operator.attach_volume(another, made["uuid"])
+    assert another == conductor.operator.list_attachments([another])[0]["instance"]
+
+
 def test_addresses_and_volumes_stay(conductor: Conductor) -> None:
     """Also if no host has room: the volume is reserved until the guest runs again."""
     conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"})

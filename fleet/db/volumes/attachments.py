@@ -193,12 +193,16 @@ def settle(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
             volumes.write(tx, volumes.lock(tx, row.volume_uuid), now, status=volume_states.IN_USE)
 
 
-def reserve(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None:
+def reserve(tx: Transaction, instance_uuid: str, failure: JSONMapping, now: datetime.datetime) -> None:
     """``attached → reserved``: a locked instance has no guest for a while, and keeps its volumes.
 
-    One that is being detached is available: no host has a guest that it must be taken from.
+    One that is being attached or detached is available: no host has a guest that could get it, or must give it back.
+
+    :param failure: of the volumes that were being attached: why they are not
     """
     for row in _lock_of(tx, instance_uuid):
+        if row.status == volume_states.ATTACHING:
+            remove(tx, row, now, failure=failure)
         if row.status == volume_states.DETACHING:
             remove(tx, row, now)
         if row.status == volume_states.ATTACHED:
