@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from fleet import errors
 from fleet.client import pages
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet_api.compute.services import COMPUTE, UUIDS, service_id
+from fleet_api.compute.services import COMPUTE, UUIDS, number_of, service_id
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
@@ -111,12 +111,12 @@ class Hypervisors:
         self._conductor = conductor
 
     def _all(self, request: falcon.Request) -> list[JSONMapping]:
-        """Return the nodes, each with its ``number``: the id in versions before uuids."""
-        listed = pages.hosts(self._conductor.operator(request))
-        found: list[JSONMapping] = [{**each, "number": number} for number, each in enumerate(listed, 1)]
-        if pattern := request.get_param("hypervisor_hostname_pattern"):
-            found = [each for each in found if pattern in each["node"]]
-        return found
+        return [{**each} for each in pages.hosts(self._conductor.operator(request))]
+
+    def _matching(self, request: falcon.Request) -> list[JSONMapping]:
+        """Return the nodes whose names have the text that the query asks for in them; all if it asks for none."""
+        pattern = request.get_param("hypervisor_hostname_pattern") or ""
+        return [each for each in self._all(request) if pattern in each["node"]]
 
     @guard.by("fleet:others")
     @answers.gives(answers.listed("hypervisors", BriefHypervisor))
@@ -131,7 +131,7 @@ class Hypervisors:
         response.media = self._list(request, "/os-hypervisors/detail", self._view)
 
     def _list(self, request: falcon.Request, path: str, shown: Any) -> JSONObject:
-        found = self._all(request)
+        found = self._matching(request)
         part, more = paging.cut(request, found, [each["uuid"] for each in found], _MOST)
         answer: JSONObject = {"hypervisors": [shown(request, each) for each in part]}
         if request.context.version >= _UUIDS and bodies.flag(request, "with_servers"):
@@ -216,7 +216,7 @@ class Hypervisors:
     def on_get_statistics(self, request: falcon.Request, response: falcon.Response) -> None:
         """Before version 2.88."""
         microversions.require_before(request, _NO_CAPACITY)
-        found = self._all(request)
+        found = self._matching(request)
         sums = {name: sum(each[column] or 0 for each in found) for name, column in _SUMMED.items()}
         shown = cast(Statistics, {"count": len(found), "current_workload": 0, **sums})
         response.media = {"hypervisor_statistics": shown}
@@ -224,7 +224,7 @@ class Hypervisors:
     @staticmethod
     def _brief(request: falcon.Request, host: JSONMapping) -> BriefHypervisor:
         return {
-            "id": host["uuid" if request.context.version >= _UUIDS else "number"],
+            "id": host["uuid"] if request.context.version >= _UUIDS else number_of(host["uuid"]),
             "hypervisor_hostname": host["node"],
             "state": host["state"],
             "status": host["status"],
@@ -232,7 +232,8 @@ class Hypervisors:
 
     def _view(self, request: falcon.Request, host: JSONMapping) -> HypervisorShown:
         version = request.context.version
-        serving = service_id(host["host"], COMPUTE) if version >= _UUIDS else host["number"]
+        service = service_id(host["host"], COMPUTE)
+        serving = service if version >= _UUIDS else number_of(service)
         shown: HypervisorShown = {
             **self._brief(request, host),
             "hypervisor_type": host["hypervisor_type"],

@@ -34,6 +34,11 @@ def service_id(host: str, binary: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{host}/{binary}"))
 
 
+def number_of(identity: str) -> int:
+    """Return the id in versions before uuids: the same in every list, also after others have come or gone."""
+    return uuid.UUID(identity).int >> 97
+
+
 @dataclasses.dataclass(frozen=True)
 class _Change:
     """``host`` and ``binary`` name the service before version 2.53; after it the path does."""
@@ -91,7 +96,7 @@ class Services:
             found = [each for each in found if each["host"] == host]
         if binary := request.get_param("binary"):
             found = [each for each in found if each["binary"] == _OURS.get(binary, binary)]
-        response.media = {"services": [self._view(request, each, number) for number, each in enumerate(found, 1)]}
+        response.media = {"services": [self._view(request, each) for each in found]}
 
     @guard.by("fleet:others")
     @answers.gives(answers.Answer({"service": ServiceShown | ServiceChanged}))
@@ -102,7 +107,7 @@ class Services:
         if request.context.version >= UUIDS:
             about = self._named(request, service_id)
             self._change(request, about, change)
-            response.media = {"service": self._view(request, self._named(request, service_id), 0)}
+            response.media = {"service": self._view(request, self._named(request, service_id))}
             return
         if service_id not in _ACTIONS or (service_id == "force-down" and request.context.version < _FORCED_DOWN):
             raise Fault(404, f"Before version 2.53 services are changed by {', '.join(_ACTIONS)}.")
@@ -136,10 +141,7 @@ class Services:
     @guard.by("fleet:others")
     @answers.gives(answers.NOTHING, 204)
     def on_delete_one(self, request: falcon.Request, response: falcon.Response, service_id: str) -> None:
-        if request.context.version < UUIDS:
-            about = self._numbered(request, service_id)
-        else:
-            about = self._named(request, service_id)
+        about = self._named(request, service_id)
         self._conductor.operator(request).delete_service(host=about["host"], binary=about["binary"])
         response.status = falcon.HTTP_204
 
@@ -149,24 +151,20 @@ class Services:
         return [{**each, "zone": zones.get(each["host"], "internal")} for each in found]
 
     def _named(self, request: falcon.Request, wanted: str) -> JSONMapping:
-        for each in self._all(request):
-            if service_id(each["host"], each["binary"]) == wanted:
-                return each
-        raise errors.NotFound(kind="Service", name=wanted)
-
-    def _numbered(self, request: falcon.Request, wanted: str) -> JSONMapping:
-        for number, each in enumerate(self._all(request), 1):
-            if str(number) == wanted:
-                return each
-        raise errors.NotFound(kind="Service", name=wanted)
+        """:raises errors.NotFound: errors.Conflict: several have the number"""
+        found = [each for each in self._all(request) if str(_id(request, each)) == wanted]
+        if not found:
+            raise errors.NotFound(kind="Service", name=wanted)
+        if len(found) > 1:
+            raise errors.Conflict(kind="Service", name=wanted, reason="stands for several; name it by its uuid (2.53)")
+        return found[0]
 
     @staticmethod
-    def _view(request: falcon.Request, service: JSONMapping, number: int) -> ServiceShown:
+    def _view(request: falcon.Request, service: JSONMapping) -> ServiceShown:
         version = request.context.version
-        identity = service_id(service["host"], service["binary"]) if version >= UUIDS else number
         seen = service["last_seen_up"]
         shown: ServiceShown = {
-            "id": identity,
+            "id": _id(request, service),
             "binary": _NAMES.get(str(service["binary"]), str(service["binary"])),
             "host": service["host"],
             "zone": service["zone"],
@@ -178,6 +176,11 @@ class Services:
         if version >= _FORCED_DOWN:
             shown["forced_down"] = service["forced_down"]
         return shown
+
+
+def _id(request: falcon.Request, service: JSONMapping) -> int | str:
+    identity = service_id(service["host"], service["binary"])
+    return identity if request.context.version >= UUIDS else number_of(identity)
 
 
 def _of_action(action: str, change: _Change) -> _Change:
