@@ -148,7 +148,8 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
     )
     migrations = ServerMigrations(conductor)
     quotas, projects = Quotas(conductor, quota_names.COMPUTE, known_projects.source(conf)), Projects(conductor)
-    key_pairs, attachments, usages = KeyPairs(conductor), Attachments(conductor), Usages(conductor)
+    key_pairs, attachments = KeyPairs(conductor), Attachments(conductor)
+    usages = Usages(conductor, conf.api.max_limit)
     return [
         ("/servers", servers, None),
         ("/servers/detail", servers, "detail"),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import collections
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NotRequired
+from urllib.parse import quote
 
 import falcon
 from oslo_utils import timeutils
@@ -21,13 +22,16 @@ from fleet.clock import utcnow
 from fleet.json_codec import JSONMapping
 from fleet_api.access import identity
 from fleet_api.access.rules import ALL_QUOTAS
-from fleet_api.requests import answers, bodies, guard
+from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import parts, server_view
 
 #: Without a beginning the period is that long.
 _PERIOD = datetime.timedelta(weeks=4)
 _PARAMETERS = ("start", "end", "detailed", "limit", "marker")
+#: The version from which an answer has a part of the servers. Clients ask for the next part until one is empty.
+_PAGES = (2, 40)
+_PATH = "/os-simple-tenant-usage"
 
 
 class ServerUsage(TypedDict):
@@ -61,31 +65,53 @@ class Usage(TypedDict):
 
 
 class Usages:
-    def __init__(self, conductor: Conductor) -> None:
+    """:param most: most servers in one answer, from version 2.40 on"""
+
+    def __init__(self, conductor: Conductor, most: int) -> None:
         self._conductor = conductor
+        self._most = most
 
     @guard.by("fleet:others")
-    @answers.gives(answers.Answer({"tenant_usages": list[Usage]}))
+    @answers.gives(answers.listed("tenant_usages", Usage))
     @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         start, stop = _period(request)
+        part, links = self._part(request, self._counted(request, {}, start, stop), _PATH)
         by_project: dict[str, list[ServerUsage]] = collections.defaultdict(list)
-        for each in self._counted(request, {}, start, stop):
+        for each in part:
             by_project[each["tenant_id"]].append(each)
         detailed = request.get_param("detailed") == "1"
         found = [_usage(name, by_project[name], start, stop, detailed) for name in sorted(by_project)]
         response.media = {"tenant_usages": found}
+        if links:
+            response.media["tenant_usages_links"] = links
 
     @guard.by("compute:limits:get")
-    @answers.gives(answers.Answer({"tenant_usage": Usage | dict[str, str]}))
+    @answers.gives(answers.Answer({"tenant_usage": Usage | dict[str, str]}, {"tenant_usage_links": list[answers.Link]}))
     @bodies.asks(*_PARAMETERS)
     def on_get_one(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         """Empty if no server of the project ran. :raises faults.Fault: another project's are the administrator's"""
         if project_id != request.context.caller.project_id:
             identity.require(request, ALL_QUOTAS)
         start, stop = _period(request)
-        found = list(self._counted(request, {"project_id": project_id}, start, stop))
-        response.media = {"tenant_usage": _usage(project_id, found, start, stop, True) if found else {}}
+        counted = self._counted(request, {"project_id": project_id}, start, stop)
+        part, links = self._part(request, counted, f"{_PATH}/{quote(project_id, safe='')}")
+        response.media = {"tenant_usage": _usage(project_id, part, start, stop, True) if part else {}}
+        if links:
+            response.media["tenant_usage_links"] = links
+
+    def _part(
+        self, request: falcon.Request, counted: Iterable[ServerUsage], path: str
+    ) -> tuple[Sequence[ServerUsage], Sequence[answers.Link]]:
+        """Return the servers that the request asks for, and the link to the next ones. The marker is a server.
+
+        They are in the order of project and uuid, which no deletion changes.
+        """
+        found = sorted(counted, key=lambda each: (each["tenant_id"], each["instance_id"]))
+        if request.context.version < _PAGES:
+            return found, ()
+        part, more = paging.cut(request, found, [each["instance_id"] for each in found], self._most)
+        return part, paging.next_link(request, path, part[-1]["instance_id"]) if more else ()
 
     def _counted(
         self, request: falcon.Request, filters: Mapping[str, object], start: datetime.datetime, stop: datetime.datetime
