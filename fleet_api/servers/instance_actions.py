@@ -18,7 +18,7 @@ from fleet.json_codec import JSONMapping
 from fleet.objects import host_id
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
-from fleet_api.requests import answers, guard
+from fleet_api.requests import answers, bodies, guard, paging
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers.servers import show
 
@@ -49,6 +49,10 @@ _ACTIONS = {
 }
 #: Versions from which an answer has a field.
 _OF_DELETED, _UPDATED, _HOSTS, _DETAILS = (2, 21), (2, 58), (2, 62), (2, 84)
+#: Versions from which a list has parts and a beginning, and from which it has an end.
+_PARTS, _CHANGED_BEFORE = (2, 58), (2, 66)
+#: Most actions in one answer.
+_MOST = 1000
 
 
 class ActionEvent(TypedDict):
@@ -82,11 +86,20 @@ class InstanceActions:
         self._conductor = conductor
 
     @guard.by("compute:servers:get")
-    @answers.gives(answers.Answer({"instanceActions": list[ListedAction]}))
+    @answers.gives(answers.Answer({"instanceActions": list[ListedAction]}, {"links": list[answers.Link]}))
+    @bodies.asks("limit", "marker", "changes-since", "changes-before")
     def on_get(self, request: falcon.Request, response: falcon.Response, server_id: str) -> None:
+        """The newest first. A marker is the id of a request."""
         instance, actions = self._actions(request, server_id)
-        shown = [_view(request, instance, request_id, events) for request_id, events in actions.items()]
-        response.media = {"instanceActions": shown[::-1]}
+        found: Sequence[tuple[str, list[Event]]]
+        found = [each for each in reversed(actions.items()) if _is_asked(request, each[1])]
+        more = False
+        if request.context.version >= _PARTS:
+            found, more = paging.cut(request, found, [request_id for request_id, _events in found], _MOST)
+        response.media = {"instanceActions": [_view(request, instance, *each) for each in found]}
+        if more:
+            path = f"/servers/{server_id}/os-instance-actions"
+            response.media["links"] = paging.next_link(request, path, found[-1][0])
 
     @guard.by("compute:servers:get")
     @answers.gives(answers.Answer({"instanceAction": ActionShown}))
@@ -109,6 +122,15 @@ class InstanceActions:
             if event["request_id"] and (known or event["event"] in _ACTIONS):
                 actions.setdefault(event["request_id"], []).append(event)
         return found["instance"], actions
+
+
+def _is_asked(request: falcon.Request, events: Sequence[Event]) -> bool:
+    """Return True if the last change of an action is in the period of the request."""
+    changed = _ended(events[-1])
+    if request.context.version >= _PARTS and (since := bodies.moment(request, "changes-since")) and changed < since:
+        return False
+    before = bodies.moment(request, "changes-before") if request.context.version >= _CHANGED_BEFORE else None
+    return before is None or changed <= before
 
 
 def _view(request: falcon.Request, instance: JSONMapping, request_id: str, events: Sequence[Event]) -> ListedAction:

@@ -92,6 +92,39 @@ def test_events_of_an_action(client):
     assert 404 == get(client, f"{PATH}/req-c").status_code
 
 
+def ids(client: testing.TestClient, query: str, version: str = "2.84") -> list[str]:
+    return [each["request_id"] for each in get(client, f"{PATH}?{query}", version).json["instanceActions"]]
+
+
+def test_actions_in_parts(client):
+    """A client that asks for the actions after the last one comes to an end, as does one that follows the links."""
+    first = get(client, f"{PATH}?limit=1").json
+    assert ["req-b"] == [each["request_id"] for each in first["instanceActions"]]
+    href = first["links"][0]["href"]
+    second = get(client, href[href.index(PATH) :]).json
+    assert (["req-a"], False) == ([each["request_id"] for each in second["instanceActions"]], "links" in second)
+    assert [] == ids(client, "marker=req-a")
+    assert 400 == get(client, f"{PATH}?marker=req-c").status_code
+    assert ["req-b", "req-a"] == ids(client, "limit=1&marker=req-b", "2.57")
+
+
+@pytest.mark.parametrize(
+    ("query", "version", "expected"),
+    [
+        ("changes-since=2026-11-22T05:00:05Z", "2.58", ["req-b", "req-a"]),
+        ("changes-since=2026-11-22T05:00:06Z", "2.58", ["req-b"]),
+        ("changes-since=2026-11-22T05:00:10Z", "2.58", []),
+        ("changes-since=2026-11-22T05:00:10Z", "2.57", ["req-b", "req-a"]),
+        ("changes-before=2026-11-22T05:00:05Z", "2.66", ["req-a"]),
+        ("changes-before=2026-11-22T05:00:04Z", "2.66", []),
+        ("changes-before=2026-11-22T05:00:04Z", "2.65", ["req-b", "req-a"]),
+    ],
+)
+def test_actions_of_a_period(client, query, version, expected):
+    """That of the last change of each. Older versions know no period."""
+    assert expected == ids(client, query, version)
+
+
 def test_migrations(client, conductor):
     """A resize to the same flavor is a migration, as in nova."""
     found = get(client, f"/v2.1/os-migrations?instance_uuid={UUID}&limit=1", "2.80").json
