@@ -53,7 +53,8 @@ RULES = [
     rule(
         rules.ATTACH,
         rules.MEMBER,
-        "Attach volumes of the own project to its servers, also to new ones, and detach them.",
+        "Attach volumes of the own project to its servers, also to new ones, and detach them. It holds for builds of the "
+        "command, too.",
         "POST /servers (with volumes)",
         "POST /servers/{server_id}/os-volume_attachments",
         "DELETE /servers/{server_id}/os-volume_attachments/{volume_id}",

@@ -18,7 +18,7 @@ from fleet.client import pages
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
 from fleet.objects.answers.hosts import ActView
-from fleet_api.access import identity
+from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 
@@ -185,6 +185,8 @@ class Own:
     def on_post_call(self, request: falcon.Request, response: falcon.Response, topic: str, method: str) -> None:
         """A call of the wire contract, as the ``fleet`` command makes it."""
         asked = bodies.entire(request, _Call)
+        if _names_volumes(topic, method, asked.arguments):
+            identity.require(request, rules.ATTACH)
         context = identity.acting_for(request, asked.project_id, asked.user_id)
         calls = self._conductor.calls
         response.media, response.status = calls.answer(context, topic, method, asked.arguments)
@@ -210,6 +212,12 @@ def routes(conductor: Conductor) -> list[tuple[str, object, str | None]]:
 def _wanted(request: falcon.Request) -> _Wanted:
     """:raises errors.InvalidInput: fleet_api.requests.faults.Fault:"""
     return bodies.entire(request, _Wanted)
+
+
+def _names_volumes(topic: str, method: str, arguments: Mapping[str, object]) -> bool:
+    """Return True for a build that attaches volumes: it has a rule of its own, as in ``POST /servers``."""
+    build = arguments.get("request") if (topic, method) == ("compute_task", "create") else None
+    return isinstance(build, dict) and bool(build.get("block_device_mapping"))
 
 
 def _build(instance: JSONMapping, fault: Mapping[str, object] | None) -> BuildShown:

@@ -15,6 +15,7 @@ import bcrypt
 import falcon
 import pytest
 from falcon import testing
+from oslo_policy import opts as policy_opts
 
 from conductor_stub.operators import redaction
 from conductor_stub.operators.tenancy import CHECKS
@@ -147,8 +148,16 @@ def conductor() -> TwoProjects:
 
 @pytest.fixture
 def client(conductor: TwoProjects, tmp_path: pathlib.Path, cheap_passwords: None) -> testing.TestClient:
+    return client_of(conductor, tmp_path)
+
+
+def client_of(conductor: TwoProjects, tmp_path: pathlib.Path, **ruled: str) -> testing.TestClient:
+    """:param ruled: of the policy file; without any there is none"""
     (tmp_path / "projects").write_text(PROJECTS)
-    conf = configuration(api_conf.register_opts)
+    conf = configuration(api_conf.register_opts, policy_opts.set_defaults)
+    if ruled:
+        (tmp_path / "policy.yaml").write_text(json.dumps(ruled))
+        conf.set_override("policy_file", str(tmp_path / "policy.yaml"), "oslo_policy")
     conf.set_override("auth_strategy", "http_basic", "api")
     conf.set_override("basic_auth_file", str(htpasswd(tmp_path / "htpasswd", **PASSWORDS)), "api")
     conf.set_override("projects_file", str(tmp_path / "projects"), "api")
@@ -243,6 +252,24 @@ def test_calls_of_projects_have_the_rules_of_the_requests_like_them() -> None:
         if each["path"].startswith(CALLS)
     }
     assert set(CHECKS) == ruled
+
+
+@pytest.mark.usefixtures("cheap_passwords")
+@pytest.mark.parametrize(("volumes", "allowed"), [(True, ["root"]), (False, ["alice", "root"])])
+def test_a_build_with_volumes_has_the_rule_of_attachments(
+    conductor: TwoProjects, tmp_path: pathlib.Path, volumes: bool, allowed: list[str]
+) -> None:
+    """Also if the command sends it: a policy file that keeps volumes from members holds for each way to attach one."""
+    client = client_of(conductor, tmp_path, **{rules.ATTACH: "role:admin"})
+    build = {"flavor": "f1", **({"block_device_mapping": [{"volume_id": factories.uuid(5)}]} if volumes else {})}
+    body = json.dumps({"arguments": {"request": build}})
+    path = f"{CALLS}/compute_task/create"
+    assert allowed == [
+        name
+        for name in ("rita", "alice", "root")
+        if client.simulate_post(path, headers=as_user(name), body=body).status_code != 403
+    ]
+    assert len(allowed) == len(conductor.calls.contexts)
 
 
 def test_a_call_is_of_the_senders_project(client, conductor) -> None:
