@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.steps import request_spec
@@ -24,13 +25,17 @@ from fleet.rpc.clients import SchedulerAPI
 
 LOG = logging.getLogger(__name__)
 
+_SCHEDULER = "fleet-scheduler"
+
 
 class ImageCheck:
     def __init__(self, scheduler: SchedulerAPI) -> None:
         self._scheduler = scheduler
 
     def require(self, context: RequestContext, row: RequestedInstance, image: Image) -> None:
-        """:raises errors.InvalidInput: a filter refuses the image on the host of the instance"""
+        """:raises errors.InvalidInput: a filter refuses the image on the host of the instance
+        :raises errors.ServiceDown: no scheduler answers
+        """
         host, node = instances.place_of(row)
         stays = dataclasses.replace(instance_values.to_instance(row), image=image, availability_zone=None)
         # What the instance holds does not count against it.
@@ -47,6 +52,9 @@ class ImageCheck:
             # A driver without filters, or of an operator's own.
             LOG.info("The scheduler's driver cannot judge image %s for instance %s", image.name, row.name)
             return
+        except (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable) as silence:
+            reason = f"it does not answer ({type(silence).__name__}), and nothing was changed"
+            raise errors.ServiceDown(binary=_SCHEDULER, host="(any)", reason=reason) from None
         if not found["picks"]:
             refusing = _refusing(found) or "the scheduler"
             raise errors.InvalidInput(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import oslo_messaging
 import pytest
 
 from conductor_stub.power import rebuild
@@ -287,6 +288,21 @@ def test_a_scheduler_that_cannot_judge(conductor: Conductor, uuid: str) -> None:
     """A driver without filters keeps no image from a host."""
     conductor.scheduler.failure = errors.NotSupported(what="explain", driver="ChanceScheduler")
     assert TASK == conductor.operator.rebuild_instance(uuid, {"image": "new"})["task_state"]
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [oslo_messaging.MessagingTimeout("late"), oslo_messaging.RemoteError("KeyError", "a plugin has failed")],
+    ids=["late", "failed"],
+)
+def test_no_scheduler_judges_the_new_image(conductor: Conductor, uuid: str, silence: Exception) -> None:
+    """The caller gets 503, and the guest stays as it is. The image that it has needs no scheduler."""
+    conductor.scheduler.failure = silence
+    with pytest.raises(errors.ServiceDown, match="fleet-scheduler.*nothing was changed") as refused:
+        conductor.operator.rebuild_instance(uuid, {"image": "new"})
+    assert 503 == refused.value.code
+    assert ("active", None) == conductor.state(uuid)[:2]
+    assert TASK == conductor.operator.rebuild_instance(uuid, {})["task_state"]
 
 
 @pytest.mark.parametrize(
