@@ -6,8 +6,9 @@ Read only. Called by :mod:`fleet_api.application` and :mod:`fleet_api.servers.se
 
 from __future__ import annotations
 
+import datetime
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, NotRequired
 
 import falcon
@@ -16,11 +17,14 @@ from typing_extensions import TypedDict
 from fleet import move_states
 from fleet.client import pages
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet_api.requests import answers, bodies, guard, paging
+from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
 
-#: Parameters that the conductor filters by.
-_FILTERS = ("instance_uuid", "host", "status")
+#: Parameters that the conductor filters by, and those that equal the field of a record of the same name.
+_FILTERS, _FIELDS = ("instance_uuid", "host", "status", "project_id"), ("source_compute", "user_id")
+_CHANGES = ("changes-since", "changes-before")
+#: By parameter, the version that introduced it; before, it is ignored.
+_SINCE = {"changes-since": (2, 59), "changes-before": (2, 66), "project_id": (2, 80), "user_id": (2, 80)}
 #: Versions from which an answer has a field.
 _TYPE, _UUID, _PROJECT = (2, 23), (2, 59), (2, 80)
 
@@ -58,18 +62,40 @@ class Migrations:
 
     @guard.by("fleet:others")
     @answers.gives(answers.listed("migrations", MigrationShown))
-    @bodies.asks("limit", "marker", *_FILTERS, "migration_type")
+    @bodies.asks("limit", "marker", *_FILTERS, *_FIELDS, *_CHANGES, "migration_type")
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        filters = {name: value for name in _FILTERS if (value := request.get_param(name))}
+        filters, conditions = _given(request, _FILTERS), _conditions(request)
         found = pages.migrations(self._conductor.operator(request), filters)
-        wanted = request.get_param("migration_type")
-        records = [each for each in found if wanted in (None, _type(each))]
+        records = [each for each in found if all(fits(each) for fits in conditions)]
         part, more = paging.cut(request, records, [each["uuid"] for each in records], self._most)
         keys = {each.name: each.id for each in self._conductor.flavors(request)} if part else {}
         answer: JSONObject = {"migrations": [view(request, each, keys) for each in part]}
         if more and request.context.version >= _UUID:
             answer["migrations_links"] = paging.next_link(request, "/os-migrations", part[-1]["uuid"])
         response.media = answer
+
+
+def _given(request: falcon.Request, names: Iterable[str]) -> dict[str, str]:
+    """Return the parameters that have a value and that the version of the request knows."""
+    known = [name for name in names if request.context.version >= _SINCE.get(name, microversions.COMPUTE.oldest)]
+    return {name: value for name in known if (value := request.get_param(name))}
+
+
+def _conditions(request: falcon.Request) -> list[Callable[[JSONMapping], bool]]:
+    """Return the filters that the conductor does not have. :raises errors.InvalidInput:"""
+    equal, changes = _given(request, _FIELDS), _given(request, _CHANGES)
+    since, before = (bodies.moment(request, name) if name in changes else None for name in _CHANGES)
+    wanted = request.get_param("migration_type")
+    return [
+        lambda record: wanted in (None, _type(record)),
+        lambda record: all(record.get(name) == value for name, value in equal.items()),
+        lambda record: since is None or since <= _changed_at(record),
+        lambda record: before is None or _changed_at(record) <= before,
+    ]
+
+
+def _changed_at(record: JSONMapping) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(record["updated_at"] or record["created_at"]).replace(tzinfo=None)
 
 
 def view(request: falcon.Request, record: JSONMapping, keys: Mapping[str, int | None]) -> MigrationShown:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from falcon import testing
 
+from fleet_api.compute.services import number_of
 from tests import factories
 from tests.worlds.http_conductor import HttpConductor
 
@@ -139,6 +140,39 @@ def test_migrations(client, conductor):
     assert isinstance(migration["id"], int)
     old = get(client, "/v2.1/os-migrations", "2.1").json["migrations"][0]
     assert not {"uuid", "migration_type", "project_id"} & old.keys()
+
+
+@pytest.mark.parametrize(
+    ("query", "version", "expected"),
+    [
+        ("user_id=alice", "2.80", ["web"]),
+        ("user_id=nobody", "2.80", []),
+        ("user_id=nobody", "2.79", ["web", "shop"]),
+        ("source_compute=h2", "2.1", []),
+        ("source_compute=h1", "2.1", ["web", "shop"]),
+        ("changes-since=2026-11-22T05:08:00Z", "2.59", ["shop"]),
+        ("changes-since=2026-11-22T05:08:00Z", "2.58", ["web", "shop"]),
+        ("changes-before=2026-11-22T05:08:00Z", "2.66", ["web"]),
+        ("changes-before=2026-11-22T05:08:00Z", "2.65", ["web", "shop"]),
+        ("changes-since=2026-11-22T05:07:38.149Z&changes-before=2026-11-22T05:09:00Z", "2.66", ["web", "shop"]),
+    ],
+)
+def test_migrations_that_are_asked_for(client, conductor, query, version, expected):
+    """A filter that were ignored would list the moves of others as well. Older versions do not know it."""
+    later = "2026-11-22T05:09:00.000Z"
+    conductor.answers["list_migrations"] = [
+        {**MOVE, "project_id": "web", "user_id": "alice"},
+        {**MOVE, "uuid": factories.uuid(8), "project_id": "shop", "user_id": "bob", "updated_at": later},
+    ]
+    found = get(client, f"/v2.1/os-migrations?{query}", version).json["migrations"]
+    uuids = {"web": number_of(MOVE["uuid"]), "shop": number_of(factories.uuid(8))}
+    assert [uuids[each] for each in expected] == [each["id"] for each in found]
+
+
+@pytest.mark.parametrize(("version", "filters"), [("2.80", {"project_id": "web"}), ("2.79", {})])
+def test_migrations_of_a_project(client, conductor, version, filters):
+    get(client, "/v2.1/os-migrations?project_id=web", version)
+    assert [filters] == conductor.given("list_migrations", "filters")
 
 
 @pytest.mark.parametrize(("version", "code"), [("2.20", 404), ("2.21", 200)])
