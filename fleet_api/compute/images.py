@@ -93,7 +93,7 @@ class Images:
         part, more = paging.cut(request, found, [each.uuid for each in found], _MOST)
         answer: JSONObject = {"images": [view(each) for each in part], "first": "/v2/images"}
         if more:
-            answer["next"] = f"/v2/images?marker={part[-1].uuid}"
+            answer["next"] = paging.following(request, "/v2/images", part[-1].uuid)
         response.media = answer
 
     @guard.by("compute:images:get")

@@ -97,5 +97,9 @@ def next_link(
     request: falcon.Request, path: str, marker: str, service: microversions.Service = microversions.COMPUTE
 ) -> list[answers.Link]:
     """Return the link to the part after ``marker``."""
-    parameters = {**request.params, "marker": marker}
-    return [microversions.link(request, f"{path}?{urlencode(parameters, doseq=True)}", "next", service)]
+    return [microversions.link(request, following(request, path, marker), "next", service)]
+
+
+def following(request: falcon.Request, path: str, marker: str) -> str:
+    """Return the path of the part after ``marker``, with what else the request asks for."""
+    return f"{path}?{urlencode({**request.params, 'marker': marker}, doseq=True)}"

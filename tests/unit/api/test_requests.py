@@ -82,6 +82,18 @@ def said(answer: testing.Result) -> str:
     return failure["message"]
 
 
+def test_the_next_part_of_the_images_has_the_filters_of_the_first(client, conductor) -> None:
+    """A client that follows it gets no image that it has not asked for, and no more of them at once."""
+    images = [ImageRecord(uuid=factories.uuid(number), name=f"i{number}", location="/i") for number in range(1, 6)]
+    conductor.answers["list_images"] = [each.to_wire() for each in images]
+    path, names = f"/v2/images?id=in:{images[0].uuid},{images[2].uuid},{images[4].uuid}&limit=1", list[str]()
+    while path and len(names) <= len(images):
+        answer = client.simulate_get(path).json
+        names += [each["name"] for each in answer["images"]]
+        path = answer.get("next")
+    assert ["i1", "i3", "i5"] == names
+
+
 @pytest.mark.parametrize(
     ("headers", "version"),
     [
