@@ -29,7 +29,9 @@ class KeyPairManager:
 
     @endpoint
     def create_key_pair(self, context: RequestContext, key_pair: JSONObject) -> JSONObject:
-        """:raises errors.Conflict: the user has another of this name; errors.InvalidInput: naming the field"""
+        """:raises errors.Conflict: the user has another of this name; errors.InvalidInput: naming the field
+        :raises errors.QuotaExceeded: the user has ``key_pair.MOST`` in the project
+        """
         wanted = KeyPair.from_wire(key_pair)
         return self._database.write(key_pairs.create, _owner(context), wanted, self._clock()).to_wire()
 

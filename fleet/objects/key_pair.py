@@ -22,6 +22,8 @@ Type = Literal["ssh"]
 TYPE: Type = "ssh"
 #: Characters of a public key: an RSA key of 16384 bits has fewer than 3000.
 _LONGEST = 16384
+#: Key pairs of a user in a project: an answer has all of them, and a broker carries no message of more than 16 MiB.
+MOST = 500
 _KINDS = (
     "ssh-ed25519",
     "ssh-rsa",

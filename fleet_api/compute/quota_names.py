@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+from fleet.objects import key_pair
 from fleet_api.requests import microversions
 from fleet_api.requests.microversions import Service, Version
 
@@ -19,7 +20,8 @@ _CLASSES = (2, 50)
 
 @dataclasses.dataclass(frozen=True)
 class Face:
-    """``limited`` are what a fleet limits, ``unlimited`` what it does not: -1. ``until`` has names of older versions.
+    """``limited`` are what a fleet limits, ``unlimited`` what it does not: -1. ``fixed`` have a limit that nobody changes.
+    ``until`` has names of older versions.
 
     ``absolute`` are the names of a limit and of its use in ``/limits``, ``constant`` those that have one value there.
     """
@@ -27,6 +29,7 @@ class Face:
     service: Service
     limited: Sequence[str]
     unlimited: Sequence[str]
+    fixed: Mapping[str, int]
     #: Limits of the conductor that go when the quotas of a project are deleted.
     own: Sequence[str]
     until: Sequence[tuple[Version, Sequence[str]]]
@@ -36,6 +39,7 @@ class Face:
     def names(self, version: Version, of_class: bool = False) -> Iterator[str]:
         """Yield the names that quota sets of a version have. :param of_class: those of a class of quotas"""
         yield from self.limited
+        yield from self.fixed
         yield from self.unlimited
         for end, names in self.until:
             if version < (max(end, _CLASSES) if of_class else end):
@@ -43,7 +47,7 @@ class Face:
 
     def all_names(self) -> set[str]:
         """Return the names that quota sets have in any version."""
-        return {*self.limited, *self.unlimited, *(name for _, names in self.until for name in names)}
+        return {*self.limited, *self.fixed, *self.unlimited, *(name for _, names in self.until for name in names)}
 
     def constants(self, version: Version) -> dict[str, int]:
         """Return the entries of ``/limits`` that are no resources of a fleet."""
@@ -57,7 +61,8 @@ class Face:
 COMPUTE = Face(
     service=microversions.COMPUTE,
     limited=("instances", "cores", "ram", "server_groups"),
-    unlimited=("key_pairs", "metadata_items", "server_group_members"),
+    unlimited=("metadata_items", "server_group_members"),
+    fixed={"key_pairs": key_pair.MOST},
     own=("instances", "cores", "ram", "local_gb", "server_groups"),
     until=(
         ((2, 57), ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")),
@@ -70,7 +75,7 @@ COMPUTE = Face(
         "server_groups": ("maxServerGroups", "totalServerGroupsUsed"),
     },
     constant=(
-        (None, dict.fromkeys(("maxTotalKeypairs", "maxServerGroupMembers", "maxServerMeta"), -1)),
+        (None, {"maxTotalKeypairs": key_pair.MOST, **dict.fromkeys(("maxServerGroupMembers", "maxServerMeta"), -1)}),
         ((2, 57), {"maxPersonality": -1, "maxPersonalitySize": -1}),
         ((2, 39), {"maxImageMeta": -1}),
         (
@@ -85,6 +90,7 @@ COMPUTE = Face(
 VOLUMES = Face(
     service=microversions.VOLUME,
     limited=("volumes", "gigabytes"),
+    fixed={},
     unlimited=("snapshots", "per_volume_gigabytes", "backups", "backup_gigabytes", "groups"),
     own=("volumes", "gigabytes"),
     until=(),

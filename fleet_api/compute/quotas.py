@@ -158,10 +158,11 @@ def changes(wanted: Mapping[str, object], face: Face) -> dict[str, int]:
         limit = fields.parse(_Limit, value, f"quota_set.{name}")
         if name in face.limited:
             limits[name] = limit
-        elif limit != UNLIMITED:
-            raise errors.InvalidInput(field=f"quota_set.{name}", reason="is not limited here: must be -1")
+        elif limit not in (UNLIMITED, face.fixed.get(name)):
+            raise errors.InvalidInput(field=f"quota_set.{name}", reason="cannot be changed here: must be -1")
     return limits
 
 
 def _shown(request: falcon.Request, face: Face, known: Mapping[str, int], of_class: bool = False) -> dict[str, int]:
-    return {name: known.get(name, UNLIMITED) for name in face.names(request.context.version, of_class)}
+    limits = {**face.fixed, **known}
+    return {name: limits.get(name, UNLIMITED) for name in face.names(request.context.version, of_class)}

@@ -19,7 +19,7 @@ from fleet.db.catalog import key_pairs
 from fleet.db.engine.database import Database
 from fleet.db.tables import models
 from fleet.db.upkeep import retention
-from fleet.objects import BootData, BuildRequest
+from fleet.objects import BootData, BuildRequest, key_pair
 from tests import factories
 from tests.worlds.conductor import Conductor
 
@@ -72,6 +72,19 @@ def test_a_key_pair_belongs_to_its_project(conductor: Conductor) -> None:
     manager.create_key_pair(shop, key_pair={"name": "mine", "public_key": OTHER})
     manager.delete_key_pair(shop, name="mine")
     assert made == manager.show_key_pair(web, name="mine")
+
+
+def test_a_user_has_a_bounded_number_of_pairs(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are in one answer. Another project of the user, and another user, are not concerned."""
+    monkeypatch.setattr(key_pair, "MOST", 2)
+    for name in ("one", "two"):
+        a_key(conductor, name)
+    with pytest.raises(errors.QuotaExceeded, match="key_pairs \\(1 requested, 2 of 2 used\\)"):
+        a_key(conductor, "three")
+    a_key(conductor, "two")
+    conductor.operator.under("another").create_key_pair({"name": "three", "public_key": factories.PUBLIC_KEY})
+    conductor.operator.delete_key_pair("one")
+    a_key(conductor, "three")
 
 
 def test_pairs_of_an_earlier_release_go_with_their_users(database: Database) -> None:

@@ -18,7 +18,7 @@ from fleet.db.hosts import lookup
 from fleet.db.tables import models
 from fleet.db.tables.catalog import KeyPairRow
 from fleet.db.tables.sql_types import Select
-from fleet.objects import KeyPair
+from fleet.objects import KeyPair, key_pair
 
 KEY_PAIRS = models.project_key_pairs
 #: Project and user.
@@ -29,9 +29,11 @@ def create(tx: Transaction, owner: Owner, wanted: KeyPair, now: datetime.datetim
     """Create a key pair, or return the equal one that an earlier try of this transaction has committed.
 
     :raises errors.Conflict: the user has another one of this name in the project
+    :raises errors.QuotaExceeded: the user has as many in the project as a user may have
     """
     found = tx.execute(_one(owner, wanted.name)).one_or_none()
     if found is None:
+        _require_few(tx, owner)
         values = {"name": wanted.name, "public_key": wanted.public_key, "created_at": now}
         with lookup.naming("Key pair", wanted.name):
             tx.insert(KEY_PAIRS, {**_columns(owner), **values})
@@ -39,6 +41,14 @@ def create(tx: Transaction, owner: Owner, wanted: KeyPair, now: datetime.datetim
     if found.public_key != wanted.public_key:
         raise errors.Conflict(kind="Key pair", name=wanted.name, reason="exists already, with another public key")
     return _to_key_pair(found)
+
+
+def _require_few(tx: Transaction, owner: Owner) -> None:
+    """:raises errors.QuotaExceeded:"""
+    used = tx.execute(sa.select(sa.func.count()).select_from(KEY_PAIRS).where(*_are_of(owner))).scalar_one()
+    if used >= key_pair.MOST:
+        exceeded = [{"resource": "key_pairs", "quota": key_pair.MOST, "used": used, "asked": 1}]
+        raise errors.QuotaExceeded(project_id=owner[0] or "", exceeded=exceeded)
 
 
 def find(connection: Transaction | sa.Connection, owner: Owner, name: str) -> KeyPair:

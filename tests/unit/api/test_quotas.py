@@ -31,10 +31,10 @@ def conductor() -> FewServers:
 
 
 def test_a_quota_set_has_the_names_of_its_version(client) -> None:
-    """What is not limited is -1. Older versions have more names."""
+    """What is not limited is -1, and the limit of key pairs is always the same. Older versions have more names."""
     newest = client.simulate_get("/v2.1/os-quota-sets/web", headers={"OpenStack-API-Version": "compute 2.57"})
     found = newest.json["quota_set"]
-    assert ("web", 8, -1) == tuple(found[name] for name in ("id", "cores", "key_pairs"))
+    assert ("web", 8, -1, 500) == tuple(found[name] for name in ("id", "cores", "metadata_items", "key_pairs"))
     assert {"injected_files", "floating_ips"}.isdisjoint(found)
     assert {"injected_files", "floating_ips"} <= client.simulate_get("/v2.1/os-quota-sets/web").json["quota_set"].keys()
     assert {"local_gb", "gigabytes"}.isdisjoint(found)
@@ -51,7 +51,7 @@ def test_what_is_used_is_beside_the_limit(client, path) -> None:
 
 def test_limits_are_changed_and_removed(client, conductor) -> None:
     """Numbers may be text, as clients send them."""
-    body = {"quota_set": {"cores": "8", "ram": 5, "force": True, "tenant_id": "web", "key_pairs": -1}}
+    body = {"quota_set": {"cores": "8", "ram": 5, "force": True, "tenant_id": "web", "key_pairs": 500}}
     answer = client.simulate_put("/v2.1/os-quota-sets/web", body=json.dumps(body))
     assert (200, 8, False) == (
         answer.status_code,
@@ -73,7 +73,13 @@ def test_a_service_changes_its_own_quotas(client, conductor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "field"), [({"key_pairs": 5}, "key_pairs"), ({"cores": -2}, "cores"), ({"ram": "much"}, "ram")]
+    ("changes", "field"),
+    [
+        ({"key_pairs": 5}, "key_pairs"),
+        ({"metadata_items": 5}, "metadata_items"),
+        ({"cores": -2}, "cores"),
+        ({"ram": "much"}, "ram"),
+    ],
 )
 def test_a_limit_that_would_not_hold_is_refused(client, conductor, changes, field) -> None:
     """The field is named, and nothing is changed."""
@@ -84,9 +90,8 @@ def test_a_limit_that_would_not_hold_is_refused(client, conductor, changes, fiel
 def test_limits_and_use(client, conductor) -> None:
     """Of the own project, or of one that the administrator names."""
     found = client.simulate_get("/v2.1/limits").json["limits"]["absolute"]
-    assert (8, 3, -1, 3) == tuple(
-        found[name] for name in ("maxTotalCores", "totalCoresUsed", "maxTotalRAMSize", "totalRAMUsed")
-    )
+    names = ("maxTotalCores", "totalCoresUsed", "maxTotalRAMSize", "totalRAMUsed", "maxTotalKeypairs")
+    assert (8, 3, -1, 3, 500) == tuple(found[name] for name in names)
     client.simulate_get("/v2.1/limits?tenant_id=web")
     assert ["admin", "web"] == [arguments["project_id"] for _method, arguments in conductor.asked]
 
