@@ -22,6 +22,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instance_values, instances
+from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
@@ -82,8 +83,9 @@ class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
         return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
 
     def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout | None:
-        if row.task_state == states.SHELVING_OFFLOADING:
-            # The guest may be destroyed already: an offload that has begun is repeated until the host reports its end.
+        if row.task_state == states.SHELVING_OFFLOADING and not recoveries.is_off(tx, instances.place_of(row)[0]):
+            # The guest may be destroyed already: an offload that has begun is repeated until the host reports its end. One
+            # that is off for certain never does: the instance stays on it, and may be evacuated.
             begin(tx, row, row.task_state, ctx)
             return None
         timeout_s = f"{allowed_s(row.task_state, ctx.limits):.0f}"

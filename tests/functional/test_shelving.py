@@ -387,6 +387,26 @@ def test_an_offload_that_has_begun_is_not_given_up(conductor: Conductor, uuid: s
     assert "shelved_offloaded" == conductor.state(uuid)[0]
 
 
+def test_an_offload_from_a_host_that_is_certainly_off_is_given_up(conductor: Conductor, uuid: str) -> None:
+    """The host never reports its end. The instance is SHELVED there as before, and may be evacuated."""
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    conductor.clock.advance(conductor.limits.build_timeout_s + 1)
+    conductor.power_sweeper.sweep()
+    assert ("shelved", OFFLOADING) == conductor.state(uuid)[:2]
+    conductor.operator.force_down("h1", True)
+    with pytest.raises(errors.Conflict, match="wait until its task has ended"):
+        conductor.operator.evacuate_instance(uuid)
+    conductor.clock.advance(conductor.limits.build_timeout_s + 1)
+    conductor.power_sweeper.sweep()
+    assert ("shelved", None, 1, "h1") == conductor.state(uuid)
+    conductor.clock.advance(conductor.limits.build_timeout_s + 1)
+    conductor.power_sweeper.sweep()
+    assert ("shelved", None, 1, "h1") == conductor.state(uuid)
+    conductor.operator.evacuate_instance(uuid)
+    assert states.REBUILDING == conductor.state(uuid)[1]
+
+
 def test_an_offload_that_failed_is_tried_again(conductor: Conductor, uuid: str) -> None:
     conductor.operator.shelve_instance(uuid)
     report(conductor, uuid, states.SHELVING, OFF)
