@@ -142,6 +142,8 @@ class Aggregates:
         # By uuid: the name of one may be the id of another.
         name = self._find(request, aggregate_id)["uuid"]
         wanted = bodies.part(request, "aggregate", _Change)
+        # Before the zone changes: a request that is refused has no effect.
+        self._require_free(request, wanted.name, name)
         if wanted.availability_zone is not None:
             metadata = {_ZONE: wanted.availability_zone or None}
             self._conductor.operator(request).set_aggregate_metadata(name=name, metadata=metadata)
@@ -168,6 +170,12 @@ class Aggregates:
         _require_change(name, found, wanted)
         changed = work(self._conductor.operator(request), found["uuid"], wanted)
         response.media = {"aggregate": view(request, changed)}
+
+    def _require_free(self, request: falcon.Request, name: str | None, uuid: str) -> None:
+        """:raises errors.Conflict: another aggregate than this one has the name"""
+        for each in self._conductor.operator(request).list_aggregates():
+            if each["name"] == name and each["uuid"] != uuid:
+                raise errors.Conflict(kind="Aggregate", name=name, reason="exists already")
 
     def _find(self, request: falcon.Request, aggregate_id: str) -> JSONMapping:
         for each in self._conductor.operator(request).list_aggregates():
