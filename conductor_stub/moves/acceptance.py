@@ -31,7 +31,7 @@ _ADVICE = {
     states.VM_SUSPENDED: "resume it first",
     **dict.fromkeys((states.SHELVED, states.SHELVED_OFFLOADED), "unshelve it first"),
     states.RESIZED: "confirm or revert its resize first",
-    states.ERROR: "it has no host; delete it and create another",
+    states.ERROR: "rebuild it if it has a host; otherwise delete it and create another",
 }
 
 
@@ -150,8 +150,10 @@ def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
 def _require_settled(row: RequestedInstance, kind: str) -> None:
     if row.deleted:
         raise errors.NotFound(kind="Instance", name=row.name)
-    # Nothing on a host that is down can be started first.
-    allowed = (states.ACTIVE, *states.AT_REST) if kind == move_states.EVACUATION else (states.ACTIVE,)
+    allowed: tuple[str, ...] = (states.ACTIVE,)
+    if kind == move_states.EVACUATION:
+        # Nothing on a host that is down can be started or rebuilt first.
+        allowed = (states.ACTIVE, *states.AT_REST, *((states.ERROR,) if row.host is not None else ()))
     if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")

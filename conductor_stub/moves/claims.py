@@ -152,6 +152,8 @@ def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
         # The memory of a suspended guest was on the dead host.
         shelved = move.instance.vm_state == states.SHELVED
         now = {"vm_state": states.SHELVED if shelved else states.STOPPED, "power_state": states.SHUTDOWN}
+    if move.instance.vm_state == states.ERROR:
+        now["vm_state"] = states.ACTIVE
     swap.swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **now)
     machine.add_event(tx, move, move_states.EVACUATION, ctx, record.dest_compute, record.dest_node)
     return machine.set_status(tx, move, move_states.DONE, ctx, **moves.NOTHING_HELD)

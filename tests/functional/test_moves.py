@@ -475,6 +475,28 @@ def test_a_stopped_instance_is_evacuated_and_stays_off(stage: Stage) -> None:
     assert states.SHUTDOWN == stage.operator.show_instance(stage.uuid)["instance"]["power_state"]
 
 
+def test_an_instance_whose_rebuild_has_failed_is_evacuated(stage: Stage) -> None:
+    """Its host died meanwhile, so it can neither be rebuilt there nor started. Elsewhere it is made anew, and is ACTIVE."""
+    stage.operator.rebuild_instance(stage.uuid, {})
+    stage.conductor.clock.advance(stage.conductor.limits.build_timeout_s + 1)
+    stage.conductor.power_sweeper.sweep()
+    assert ("error", None, "h1") == stage.state()
+    stage.evacuate("h2")
+    assert ("error", states.REBUILDING, "h1") == stage.state()
+    stage.claim("h2", Claimed(memory_mb=SMALL_MB, disk_gb=10, vcpus=1))
+    assert move_states.DONE == stage.done("h2", move_states.PRE_MIGRATING)
+    assert (("active", None, "h2"), (0, SMALL_MB, 0)) == (stage.state(), stage.used())
+
+
+def test_an_instance_without_a_host_is_not_evacuated(stage: Stage) -> None:
+    (uuid,) = stage.conductor.create()
+    stage.conductor.scheduler.answers.append(errors.NoValidHost(reason="all full"))
+    stage.conductor.work()
+    assert ("error", None) == stage.conductor.state(uuid)[:2]
+    with pytest.raises(errors.Conflict, match="is ERROR, not ACTIVE: .*otherwise delete it"):
+        stage.operator.evacuate_instance(uuid)
+
+
 def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:
     """A destination that cannot spawn gives its claim back; after the last one the instance is where it was."""
     stage.evacuate("h2", "h3")

@@ -17,11 +17,13 @@ from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.fence import Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from conductor_stub.upkeep_conf import FENCE_NONE
-from fleet import errors, failpoints
+from fleet import errors, failpoints, states
+from fleet.clock import seconds
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.operations import recoveries
+from fleet.db.tables import models
 from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
 from tests.worlds.conductor import INCARNATION, Conductor, context
@@ -450,6 +452,33 @@ def test_a_guest_that_is_being_deleted_begins_no_recovery(stage: Stage) -> None:
     assert [] == stage.conductor.fences
     with pytest.raises(errors.Conflict, match="has no guests that can be evacuated"):
         stage.conductor.operator.start_recovery("h1")
+
+
+@pytest.mark.parametrize("task", ["rebuild", "offload"])
+def test_a_guest_whose_task_its_host_did_not_end_is_evacuated(database: Database, task: str) -> None:
+    """After the time of the task: it then is in ERROR, or SHELVED. The recovery waits for it, and ends."""
+    stage = Stage(database, guests=1)
+    (uuid,) = stage.guests
+    if task == "rebuild":
+        stage.conductor.operator.rebuild_instance(uuid, {})
+    else:
+        values = {"vm_state": states.SHELVED, "task_state": states.SHELVING_OFFLOADING}
+        deadline = stage.conductor.clock() + seconds(stage.conductor.limits.build_timeout_s)
+        times = dict.fromkeys(("deadline", "step_deadline"), deadline)
+        stage.conductor.database.write(lambda tx: tx.update(models.instances, uuid, {**values, **times}))
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert (0, ["waiting"]) == (stage.evacuate(), stage.statuses())
+    for _minute in range(20):
+        stage.go_on(60, "h1")
+        stage.conductor.power_sweeper.sweep()
+        stage.evacuate()
+    assert (["moved"], "done") == (stage.statuses(), stage.recovery()["status"])
+    assert ({"rebuild": "active", "offload": "shelved"}[task], None, "h2") == (
+        *stage.conductor.state(uuid)[:2],
+        stage.host_of(uuid),
+    )
 
 
 def test_the_order_of_guests(database: Database) -> None:

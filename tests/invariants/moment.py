@@ -57,6 +57,8 @@ _STATES = {
     ("resized", "resize_confirming"),
     ("resized", "resize_reverting"),
     ("error", None),
+    ("error", "rebuilding"),
+    ("error", "rebuild_spawning"),
     ("deleted", None),
 }
 _ON_A_HOST = (("active", None), ("shelved", None), ("stopped", None), ("suspended", None), ("building", "spawning"))

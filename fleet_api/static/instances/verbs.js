@@ -23,7 +23,7 @@ const VERBS = [
   { call: "revert_resize", text: "Revert the move", when: isFinished },
   { call: "resize_instance", text: "Resize", when: isSettled, open: resize },
   { call: "migrate_instance", text: "Migrate", when: isSettled, open: migrate },
-  { call: "evacuate_instance", text: "Evacuate", when: (each) => isSettled(each) && each.hostState === "down", open: confirmed("Evacuate", "Its host is down: the instance is built again elsewhere. Data on the host's own disk are lost.") },
+  { call: "evacuate_instance", text: "Evacuate", when: (each) => (isSettled(each) || isBroken(each)) && each.hostState === "down", open: confirmed("Evacuate", "Its host is down: the instance is built again elsewhere. Data on the host's own disk are lost.") },
   { call: "lock_instance", text: "Lock", when: (each) => !each.locked_by, open: confirmed("Lock", "Members of its project cannot change it until it is unlocked. Administrators can.") },
   { call: "unlock_instance", text: "Unlock", when: (each) => Boolean(each.locked_by) },
   { call: "reset_state", text: "Set to ACTIVE", when: isBroken, open: reset },
