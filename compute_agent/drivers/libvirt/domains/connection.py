@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable
+from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 from oslo_log import log as logging
@@ -23,6 +25,8 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two keepalive messages, and how many may stay unanswered: a libvirtd that hangs is found out.
 _KEEPALIVE_S, _KEEPALIVES = 5, 3
+#: Seconds within which libvirt must answer a new connection. Keepalive begins only then.
+_OPEN_S = 30.0
 #: Milliseconds after which the thread of the events looks whether it is to end, or to open a lost connection again.
 _PULSE_MS = 500
 
@@ -46,13 +50,59 @@ def _register_loop() -> None:
     library().virEventRegisterDefaultImpl()
 
 
+class Opening:
+    """One try to open a connection, in a thread of its own: libvirt has no time limit for it.
+
+    A libvirtd that stands still lets clients connect, and answers none of them.
+    """
+
+    def __init__(self, uri: str, work: Callable[[], Any]) -> None:
+        """:raises Unreachable: there is no thread for it"""
+        self._uri = uri
+        self._until = time.monotonic() + _OPEN_S
+        self._outcome: futures.Future[Any] = futures.Future()
+        try:
+            threading.Thread(target=self._run, args=(work,), name="libvirt-open", daemon=True).start()
+        except RuntimeError as none:
+            raise Unreachable(f"libvirt at {uri} cannot be reached: {none}") from None
+
+    def _run(self, work: Callable[[], Any]) -> None:
+        try:
+            self._outcome.set_result(work())
+        except BaseException as failure:
+            self._outcome.set_exception(failure)
+
+    @property
+    def is_over(self) -> bool:
+        return self._outcome.done()
+
+    def wait(self) -> Any:
+        """Return the connection. Whoever waits after the time limit waits no longer.
+
+        :raises Unreachable:
+        """
+        futures.wait([self._outcome], max(0.0, self._until - time.monotonic()))
+        if not self.is_over:
+            raise Unreachable(f"libvirt at {self._uri} has not answered a new connection for {_OPEN_S:g} s")
+        try:
+            return self._outcome.result()
+        except library().libvirtError as failure:
+            raise Unreachable(f"libvirt at {self._uri} cannot be reached: {failure.get_error_message()}") from None
+
+
 class Connection:
-    """Thread-safe. The lock guards the handle, which is replaced when the connection was lost."""
+    """Thread-safe. The lock guards the handle, which is replaced when the connection was lost, and the tries to open one.
+
+    There is one try at a time, which all calls wait for: a libvirt that does not answer takes one thread.
+    """
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._lock = threading.Lock()
         self._handle: Any = None
+        self._opening: Opening | None = None
+        #: By address of another host: a try that its libvirt has not answered in time.
+        self._late: dict[str, Opening] = {}
         self._changed: Callable[[str], object] | None = None
         self._stopping = threading.Event()
         self._events: threading.Thread | None = None
@@ -63,9 +113,20 @@ class Connection:
             if self._handle is not None and not self._handle.isAlive():
                 LOG.warning("The connection to libvirt at %s is lost", self.uri)
                 self._forget()
-            if self._handle is None:
-                self._handle = self._open()
-            return self._handle
+            if self._handle is not None:
+                return self._handle
+            opening = self._opening = self._opening or Opening(self.uri, self._open)
+        try:
+            handle = opening.wait()
+        except Unreachable:
+            with self._lock:
+                if self._opening is opening and opening.is_over:
+                    self._opening = None
+            raise
+        with self._lock:
+            if self._opening is opening:
+                self._opening, self._handle = None, handle
+        return handle
 
     def call(self, work: Callable[[Any], Any]) -> Any:
         """Call ``work`` with the open connection, and return its result.
@@ -82,7 +143,22 @@ class Connection:
             raise Unreachable(f"libvirt at {self.uri} was lost: {failure.get_error_message()}") from None
 
     def open_other(self, uri: str) -> Any:
-        """Return a connection of its own to the libvirt of another host. The caller closes it."""
+        """Return a connection of its own to the libvirt of another host. The caller closes it.
+
+        :raises Unreachable:
+        """
+        with self._lock:
+            late = self._late.pop(uri, None)
+        opening = late if late is not None and not late.is_over else Opening(uri, lambda: self._opened(uri))
+        try:
+            return opening.wait()
+        except Unreachable:
+            if not opening.is_over:
+                with self._lock:
+                    self._late[uri] = opening
+            raise
+
+    def _opened(self, uri: str) -> Any:
         handle = library().open(uri)
         if self._changed is not None:
             handle.setKeepAlive(_KEEPALIVE_S, _KEEPALIVES)
@@ -96,6 +172,8 @@ class Connection:
         _register_loop()
         with self._lock:
             self._forget()
+            # Its connection would send no events.
+            self._opening = None
             self._changed = changed
         if self._events is None:
             self._events = threading.Thread(target=self._run_events, name="libvirt-events", daemon=True)
@@ -109,15 +187,10 @@ class Connection:
             self._forget()
 
     def _open(self) -> Any:
-        module = library()
-        try:
-            handle = module.open(self.uri)
-            if self._changed is not None:
-                handle.setKeepAlive(_KEEPALIVE_S, _KEEPALIVES)
-                lifecycle = module.VIR_DOMAIN_EVENT_ID_LIFECYCLE
-                handle.domainEventRegisterAny(None, lifecycle, self._on_event, None)
-        except module.libvirtError as failure:
-            raise Unreachable(f"libvirt at {self.uri} cannot be reached: {failure.get_error_message()}") from None
+        handle = self._opened(self.uri)
+        if self._changed is not None:
+            lifecycle = library().VIR_DOMAIN_EVENT_ID_LIFECYCLE
+            handle.domainEventRegisterAny(None, lifecycle, self._on_event, None)
         LOG.info("Connected to libvirt at %s", self.uri)
         return handle
 
