@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_log import log as logging
 
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.libvirt.domains import extra
 
@@ -131,10 +132,14 @@ class Connection:
     def call(self, work: Callable[[Any], Any]) -> Any:
         """Call ``work`` with the open connection, and return its result.
 
+        A libvirt that stood still may answer after the caller was given up: the guest must not change then.
+
         :raises Unreachable:
+        :raises time_limit.Overrun: the work of this thread was given up
         :raises libvirt.libvirtError: libvirt refuses it
         """
         handle = self.get()
+        time_limit.require_wanted()
         try:
             return work(handle)
         except library().libvirtError as failure:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from compute_agent.drivers import time_limit
 from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import states
 
@@ -51,14 +52,19 @@ def power_state(state: int, reason: int) -> int:
 
 
 def shut_down(domain: libvirt.virDomain, limit_s: float) -> None:
-    """Press the power button of a guest, and force it off after ``limit_s``. A guest that is off is a success."""
+    """Press the power button of a guest, and force it off after ``limit_s``. A guest that is off is a success.
+
+    :raises time_limit.Overrun: the caller was given up meanwhile
+    """
     end, ask = time.monotonic() + limit_s, 0.0
     while state_of(domain) == states.RUNNING and time.monotonic() < end:
+        time_limit.require_wanted()
         if time.monotonic() >= ask:
             _tolerate(domain.shutdown)
             ask = time.monotonic() + _ASK_S
         time.sleep(_LOOK_S)
     if state_of(domain) in WITH_A_PROCESS:
+        time_limit.require_wanted()
         force_off(domain)
 
 

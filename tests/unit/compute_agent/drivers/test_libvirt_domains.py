@@ -723,6 +723,53 @@ def test_a_slow_rebuild_that_was_given_up_removes_no_later_guest(
     assert (states.RUNNING, True) == (machine.state(later), (machine.directory(later) / "disk").exists())
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda driver, guest: driver.power_off(None, guest), id="stop"),
+        pytest.param(lambda driver, guest: driver.reboot(None, guest), id="reboot"),
+        pytest.param(lambda driver, guest: driver.reboot(None, guest, hard=True), id="hard reboot"),
+        pytest.param(lambda driver, guest: driver.suspend(None, guest), id="suspend"),
+        pytest.param(lambda driver, guest: driver.destroy(None, guest.uuid), id="destroy"),
+        pytest.param(
+            lambda driver, guest: driver.attach_volume(None, guest.uuid, volume(1, guest.uuid)), id="a volume comes"
+        ),
+        pytest.param(
+            lambda driver, guest: driver.detach_volume(None, guest.uuid, volume(2, guest.uuid)), id="a volume goes"
+        ),
+    ],
+)
+def test_a_libvirt_that_answers_late_does_nothing_that_was_given_up(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, work: Callable[[LibvirtDriver, Instance], object]
+) -> None:
+    """The owner was told that it has failed, and goes on using the guest."""
+    guest = builders.an_instance(node=HOST, image=Image(id=IMAGE))
+    machine.driver.spawn(machine.context, guest, guest.image, [volume(2, guest.uuid)])
+    before, connection, over = machine.driver._find(guest.uuid).XMLDesc(), machine.driver._connection, threading.Event()
+    answers, times = connection.get, iter([True])
+    failures: list[Exception] = []
+
+    def late() -> Any:
+        if next(times, False):
+            time_limit._RUNNING.abandoned.set()
+        return answers()
+
+    def run() -> None:
+        time_limit._RUNNING.abandoned = over
+        try:
+            work(machine.driver, guest)
+        except Exception as failure:
+            failures.append(failure)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "get", late)
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert [time_limit.Overrun] == [type(each) for each in failures]
+    assert (states.RUNNING, before) == (machine.state(guest), machine.driver._find(guest.uuid).XMLDesc())
+
+
 def test_a_slow_copy_that_was_given_up_completes_no_later_one(
     two_hosts: TwoHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
