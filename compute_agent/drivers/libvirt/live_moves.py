@@ -81,6 +81,9 @@ class LiveMoves(GuestAccess):
             runs = interrupted or self._state(domain) == states.RUNNING
             why = self._migrate(domain, instance.uuid, dest, progress, cells) if runs else "it does not run"
         left = self._find(instance.uuid)
+        if left is None and why:
+            self._require_arrived(instance.uuid, dest)
+            return
         self._connection.call(lambda _connection: live.has_left(left, why))
 
     def _require_arrived(self, uuid: str, dest: str) -> None:
@@ -88,10 +91,11 @@ class LiveMoves(GuestAccess):
 
         :raises LiveMigrationFailed: the destination has no such domain
         :raises DestinationUnreachable: it is unknown
+        :raises RuntimeError: the destination has not received it to its end
         """
         try:
             with peer.connected(self._connection.open_other, self._uri_of(dest)) as there:
-                there.lookupByUUIDString(uuid)
+                arrived = live.has_arrived(there.lookupByUUIDString(uuid))
         except Unreachable as away:
             raise DestinationUnreachable(
                 f"The guest is not here, and the libvirt of {dest} does not answer: {away}"
@@ -100,18 +104,16 @@ class LiveMoves(GuestAccess):
             if failure.get_error_code() != library().VIR_ERR_NO_DOMAIN:
                 raise
             raise LiveMigrationFailed(f"Neither this host nor {dest} has a domain of the guest") from None
+        if not arrived:
+            raise RuntimeError(f"The guest is not here, and {dest} still receives the guest")
 
     def is_halfway(self, instance_uuid: str) -> bool:
         domain = self._find(instance_uuid)
         return domain is not None and self._connection.call(lambda _connection: live.is_halfway(domain))
 
     def has_arrived(self, instance_uuid: str) -> bool:
-        """libvirt keeps the definition of a domain when it has arrived: one that is only received has none."""
         domain = self._find(instance_uuid)
-        if domain is None:
-            return False
-        is_kept = self._connection.call(lambda _connection: domain.isPersistent())
-        return bool(is_kept) or self._state(domain) == states.RUNNING
+        return domain is not None and self._connection.call(lambda _connection: live.has_arrived(domain))
 
     def _is_interrupted(self, domain: object) -> bool:
         return self._connection.call(lambda _connection: live.is_interrupted(domain))

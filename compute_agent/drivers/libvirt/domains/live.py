@@ -21,9 +21,9 @@ from urllib import parse
 from xml.etree import ElementTree
 
 from compute_agent.drivers.base import LiveMigrationFailed
-from compute_agent.drivers.libvirt.domains import domain_xml
+from compute_agent.drivers.libvirt.domains import domain_xml, power
 from compute_agent.drivers.libvirt.domains.connection import library
-from fleet import failpoints
+from fleet import failpoints, states
 from fleet.agent.image import RAW
 from fleet.json_codec import JSONObject
 
@@ -254,8 +254,15 @@ def follow(domain: libvirt.virDomain, progress: Callable[[int], object], post_co
     return found
 
 
+def has_arrived(domain: libvirt.virDomain) -> bool:
+    """libvirt keeps the definition of a domain when it has arrived: one that is only received has none."""
+    return bool(domain.isPersistent()) or power.state_of(domain) == states.RUNNING
+
+
 def has_left(domain: libvirt.virDomain | None, why: str) -> bool:
     """Return True if the guest runs on the destination: libvirt forgets a domain here when it runs there.
+
+    So does the end of a domain that was undefined by hand. Ask the destination unless the migration has succeeded.
 
     :raises LiveMigrationFailed: it has not left
     :raises RuntimeError: libvirt has stopped it, and does not know itself

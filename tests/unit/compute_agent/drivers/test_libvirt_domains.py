@@ -21,7 +21,7 @@ from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFail
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
-from compute_agent.drivers.libvirt.domains import domain_xml, peer, power
+from compute_agent.drivers.libvirt.domains import domain_xml, live, peer, power
 from compute_agent.work import recovery
 from fleet import errors, states
 from fleet.agent import commands
@@ -966,6 +966,45 @@ def test_a_guest_without_a_domain_has_left_only_if_the_destination_has_it(
             DestinationUnreachable, match="the libvirt of machine does not answer: .* cannot be reached"
         ):
             migrate(begin=begin)
+    source.driver.cleanup_host("source")
+
+
+def test_a_domain_that_vanishes_in_a_migration_that_fails_has_not_left(
+    machine: Machine, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has undefined it, and its QEMU has died. The source would remove the only disks of the guest."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "node.xml").write_text("<node/>")
+    uri = f"test://{tmp_path}/source/node.xml"
+    source = Machine(tmp_path / "source", "source", connection_uri=uri, migration_uri="test:///default")
+    guest = source.spawn()
+    text = source.driver._find(guest.uuid).XMLDesc()
+
+    def vanish(domain: Any, *_arguments: object) -> str:
+        domain.undefine()
+        domain.destroy()
+        return "the connection to the destination was lost"
+
+    # libvirt's test driver has no migrations.
+    monkeypatch.setattr(live, "follow", lambda *_arguments: False)
+    monkeypatch.setattr(live, "is_interrupted", lambda _domain: False)
+    monkeypatch.setattr(source.driver, "_migrate", vanish)
+
+    def migrate() -> None:
+        if source.driver._find(guest.uuid) is None:
+            source.driver._connection.call(lambda opened: opened.defineXML(text)).create()
+        source.driver.live_migration(source.context, guest, "machine", lambda _percent: None)
+
+    with pytest.raises(LiveMigrationFailed, match="Neither this host nor machine has a domain"):
+        migrate()
+    # As libvirt has a domain that it still receives.
+    receives = machine.driver._connection.call(lambda opened: opened.createXML(text))
+    receives.suspend()
+    with pytest.raises(RuntimeError, match="machine still receives the guest"):
+        migrate()
+    receives.resume()
+    migrate()
+    receives.destroy()
     source.driver.cleanup_host("source")
 
 
