@@ -119,7 +119,7 @@ def _fence(context: RequestContext, host: Host, calls: BuildCalls, uuid: str, ha
     :param has_guest: a guest that an agent of this fleet spawned exists
     """
     LOG.warning("Releasing what %s holds on %s: the ledger does not have it there", uuid, host.name)
-    if has_guest and not _destroy(context, host, uuid):
+    if not _is_gone(context, host, uuid, has_guest):
         host.orphan(uuid)
         return
     _give_up_undecided(context, host, calls, uuid)
@@ -175,7 +175,7 @@ def _recover_move(
         instance_uuid=instance.uuid, attempt=migration.attempt, host=host.name, migration=migration.uuid
     )
     host.count(instance.uuid, instance, migration)
-    if instance.task_state != states.DELETING or (has_guest and not _destroy(about, host, instance.uuid)):
+    if instance.task_state != states.DELETING or not _is_gone(about, host, instance.uuid, has_guest):
         return
     host.release(instance.uuid)
     _tell_gone(about, host, calls, instance.uuid)
@@ -211,8 +211,9 @@ def _finish_termination(
     context: RequestContext, host: Host, calls: BuildCalls, instance: Instance, has_guest: bool
 ) -> None:
     LOG.info("Ending the termination that this host had begun")
-    if has_guest and not _destroy(context, host, instance.uuid):
-        _track(host, instance)
+    if not _is_gone(context, host, instance.uuid, has_guest):
+        if not host.is_orphan(instance.uuid):
+            _track(host, instance)
         return
     host.release(instance.uuid)
     calls.instance_destroyed(context, instance.uuid, host.name)
@@ -221,7 +222,7 @@ def _finish_termination(
 def _hand_back(context: RequestContext, host: Host, calls: BuildCalls, instance: Instance, has_guest: bool) -> None:
     LOG.info("Handing back a build that the ledger has as spawning here, without an agent working on it")
     attempt = functools.partial(FailedAttempt, instance.uuid, instance.attempt, host.name, instance.node)
-    if has_guest and not _destroy(context, host, instance.uuid):
+    if not _is_gone(context, host, instance.uuid, has_guest):
         reason = f"its guest on {host.name} could not be destroyed after a restart, not rescheduling"
         abort = errors.BuildAbort(instance_uuid=instance.uuid, reason=reason)
         host.orphan(instance.uuid)
@@ -267,7 +268,13 @@ def _track(host: Host, instance: Instance) -> None:
         LOG.warning("Instance %s is not tracked: %s", instance.uuid, unknown.message)
 
 
-def _destroy(context: RequestContext, host: Host, instance_uuid: str) -> bool:
+def _is_gone(context: RequestContext, host: Host, instance_uuid: str, has_guest: bool) -> bool:
+    """Destroy the guest. Return False if it may exist all the same.
+
+    The driver may list the guest of a build that hangs later: then only the result of its destroy counts.
+    """
+    if not has_guest and not host.is_orphan(instance_uuid):
+        return True
     try:
         host.destroy(context, instance_uuid)
     except Exception:

@@ -151,6 +151,43 @@ def test_a_guest_that_cannot_be_destroyed_ends_its_build() -> None:
     assert states.ERROR == world.conductor.rows[instance.uuid].vm_state
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param({"vm_state": "error", "task_state": None, "host": None}, id="its build has ended"),
+        pytest.param({"vm_state": "building", "task_state": "spawning"}, id="the report of its end was lost"),
+        pytest.param({"vm_state": "building", "task_state": "deleting"}, id="it is deleted"),
+    ],
+)
+def test_an_orphan_that_the_driver_does_not_list_yet_is_destroyed_first(row: dict[str, Any]) -> None:
+    """A spawn that hangs may make the guest later: until a destroy has ended, no other guest gets the room, and no other
+    host gets the instance.
+    """
+
+    class HangingDriver(FakeDriver):
+        destroyed = 0
+        hangs = True
+
+        def destroy(self, context: Any, instance_uuid: str) -> None:
+            if self.hangs:
+                raise OSError("the spawn still runs")
+            self.destroyed += 1
+
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = HangingDriver(conf)
+    world = one_host(conf, driver)
+    instance = world.conductor.put(builders.an_instance(**CLAIMED), vm_state="building", task_state="spawning")
+    world.tracker.track(instance)
+    world.host.orphan(instance.uuid)
+    world.conductor.put(instance, **row)
+    for _audit in range(2):
+        recovery.settle(builders.a_context(), world.host, world.ledger, instance.uuid)
+        assert (512, {}) == (world.tracker.view().used.memory_mb, world.conductor.rescheduled)
+    driver.hangs = False
+    recovery.settle(builders.a_context(), world.host, world.ledger, instance.uuid)
+    assert (1, 0) == (driver.destroyed, world.tracker.view().used.memory_mb)
+
+
 def test_guests_survive_their_agent_when_they_are_persisted(tmp_path: Any) -> None:
     """A new driver on the same directory finds the guests of the former one."""
     conf = builders.a_conf(fake={"persist": True}, instances_path=str(tmp_path))
