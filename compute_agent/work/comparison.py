@@ -8,6 +8,7 @@ runs.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
@@ -42,19 +43,50 @@ def compare(
     context = new_context()
     looked_at = 0
     for batch in _batches(hosts):
-        by_name = {host.name: (host, queues) for host, queues in batch}
-        held = {name: sorted(_instances(host)) for name, (host, _queues) in by_name.items()}
-        power = {name: observe(host, held[name]) for name, (host, _queues) in by_name.items()} if guests else {}
+        read = {host.name: (host, queues, seen) for host, queues in batch if (seen := _read(host, guests)) is not None}
+        held = {name: sorted(seen.instances) for name, (_host, _queues, seen) in read.items()}
+        power = {name: seen.power for name, (_host, _queues, seen) in read.items()} if guests else {}
         try:
             doubtful = calls.compare_instances(context, held, power)
         except Unanswered as unanswered:
             LOG.info("Cannot compare with the ledger: %s", unanswered)
             return looked_at
-        for name, (host, queues) in by_name.items():
-            down = guests.down(power[name]) if guests else ()
-            uuids = sorted({*doubtful.get(name, ()), *recovery.unfinished(host), *down})
+        for name, (host, queues, seen) in read.items():
+            down = guests.down(seen.power) if guests else ()
+            uuids = sorted({*doubtful.get(name, ()), *seen.apart, *down})
             looked_at += sum(_look_again(context, host, queues, calls, moves, guests, uuid) for uuid in uuids)
     return looked_at
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    """One host before it is compared.
+
+    :param instances: what it holds, and its guests that an agent of this fleet spawned
+    :param apart: those that are checked again even if the ledger agrees: guests with a mark of a move, and guests without
+        a claim, as on a node that the driver did not report for a while
+    :param power: the power states of ``instances``
+    """
+
+    instances: frozenset[str]
+    apart: frozenset[str]
+    power: dict[str, int]
+
+
+def _read(host: Host, guests: PowerSync | None) -> _Seen | None:
+    """Return None if the driver fails: the other hosts of this process are compared all the same."""
+    try:
+        usage, tracked = host.driver.get_per_instance_usage(), host.tracked()
+        own = recovery.own_guests(usage)
+        instances = frozenset({*tracked, *own})
+        apart = frozenset({*recovery.unfinished(usage), *(own - tracked)})
+        return _Seen(instances, apart, observe(host, sorted(instances)) if guests else {})
+    except Exception as failure:
+        LOG.warning(
+            "Host %s cannot be compared with the ledger: the driver failed: %s: %s",
+            *(host.name, type(failure).__name__, failure),
+        )
+        return None
 
 
 def notice(host: Host, queues: WorkQueues, guests: PowerSync, uuid: str) -> bool:
@@ -62,10 +94,6 @@ def notice(host: Host, queues: WorkQueues, guests: PowerSync, uuid: str) -> bool
     if uuid not in host.tracked() or queues.busy(uuid):
         return False
     return queues.submit(uuid, functools.partial(guests.noticed, new_context(), host, uuid))
-
-
-def _instances(host: Host) -> set[str]:
-    return {*host.tracked(), *recovery.own_guests(host.driver.get_per_instance_usage())}
 
 
 def _look_again(

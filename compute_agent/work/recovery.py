@@ -107,9 +107,8 @@ def own_guests(guests: Mapping[str, Mapping[str, object]]) -> set[str]:
     return {uuid for uuid, usage in guests.items() if usage.get("attempt") is not None}
 
 
-def unfinished(host: Host) -> set[str]:
+def unfinished(guests: Mapping[str, Mapping[str, object]]) -> set[str]:
     """Return guests with a mark of a move, which may have ended without this host."""
-    guests = host.driver.get_per_instance_usage()
     return {uuid for uuid, usage in guests.items() if any(usage.get(mark) for mark in _MARKS)}
 
 

@@ -311,6 +311,53 @@ def test_an_instance_that_is_being_worked_on_is_not_compared() -> None:
     assert 512 == world.tracker.view().used.memory_mb
 
 
+def test_guests_of_a_node_that_was_away_are_counted_again() -> None:
+    """Host and ledger agree on the guest. The new tracker of the node would give its vcpus and its disk to another, and
+    count its memory twice: as an orphan's, and in the ledger.
+    """
+
+    class TwoNodes(FakeDriver):
+        away = False
+
+        def get_available_nodes(self, refresh: bool = False) -> list[str]:
+            return [HOST] if self.away else [HOST, "second"]
+
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    driver = TwoNodes(conf)
+    world = one_host(conf, driver)
+    guest = world.conductor.put(
+        builders.an_instance(**{**CLAIMED, "node": "second"}), vm_state="active", power_state=states.RUNNING
+    )
+    with_guest(world, guest)
+    recover(world)
+    for driver.away in (True, False):
+        world.reporter.report()
+    assert Resources(512) == world.host.tracker("second").view().used
+    world.compare()
+    world.reporter.report()
+    assert Resources(512, 10, 1) == world.host.tracker("second").view().used
+    assert 0 == world.compare()
+
+
+def test_a_host_whose_driver_fails_does_not_keep_others_from_being_compared(caplog: pytest.LogCaptureFixture) -> None:
+    """One process may serve the hosts of many hypervisors."""
+
+    class SickDriver(FakeDriver):
+        def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+            raise OSError("the hypervisor is away")
+
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    sick, world = one_host(conf, SickDriver(conf), audited=False), one_host()
+    sick.host.name = "host0"
+    with_guest(world, world.conductor.put(builders.an_instance(node=HOST), vm_state="active", host="host2"))
+    executor = builders.ThreadExecutor()
+    both = [(each, WorkQueues(executor, slots=0)) for each in (sick.host, world.host)]
+    assert 1 == comparison.compare(both, world.ledger, guests=world.guests)
+    executor.join()
+    assert [] == world.driver.list_instance_uuids()
+    assert "OSError: the hypervisor is away" in builders.lines(caplog, logging.WARNING)[0]
+
+
 def test_a_comparison_without_an_answer_changes_nothing() -> None:
     """The conductor is away: the next audit tries again."""
     world = one_host()
