@@ -35,7 +35,8 @@ class GuestRecord:
     vcpus: int
     memory_mb: int
     disk_gb: int
-    name: str = ""
+    #: Of no account for a comparison: the owner may change it while a step is repeated.
+    name: str = dataclasses.field(default="", compare=False)
     power_state: int = states.NOSTATE
     stopped: bool = False
     volumes: dict[str, dict[str, object]] = dataclasses.field(default_factory=dict)

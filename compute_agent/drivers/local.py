@@ -240,8 +240,8 @@ class LocalDriver(ComputeDriver):
         """Start in the existing directory, with the order for ``instance``."""
         order = self._order(instance)
         directory = self._directory(instance.uuid)
-        # An order of an earlier release does not say whether the guest is stopped.
-        same = {"stopped": False, **self._known(instance.uuid)} == order
+        # An order of an earlier release says less. A new name is no reason to start a guest again.
+        same = {**order, **self._known(instance.uuid), "name": order["name"]} == order
         if same and self.get_info(instance.uuid).state == states.RUNNING:
             return
         self._halt(instance.uuid)

@@ -503,6 +503,18 @@ def test_volumes_come_to_another_host_and_back(two_hosts: TwoHosts) -> None:
     assert [data.volume_uuid] == serials(hosts.source, hosts.guest)
 
 
+def test_a_guest_that_is_renamed_meanwhile_is_not_moved_anew(two_hosts: TwoHosts) -> None:
+    """The answer to the report was lost, so both steps are repeated. A start would remove the guest that runs."""
+    hosts = two_hosts
+    hosts.switch_off()
+    hosts.fetch()
+    hosts.start()
+    hosts.moved = dataclasses.replace(hosts.moved, name="another name")
+    assert [] == hosts.fetch()
+    hosts.start()
+    assert states.RUNNING == hosts.destination.state(hosts.moved)
+
+
 def test_a_resize_after_a_move_is_undone_to_what_the_guest_has_written_since(two_hosts: TwoHosts) -> None:
     """A copy that the move had left would be older."""
     hosts, data = two_hosts, volume(1, two_hosts.guest.uuid)

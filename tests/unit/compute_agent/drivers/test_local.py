@@ -135,6 +135,14 @@ def test_a_guest_whose_processes_were_killed_is_started_again(machine: Machine) 
     machine.destroy(instance.uuid)
 
 
+def test_a_guest_that_is_renamed_meanwhile_is_not_started_anew(machine: Machine) -> None:
+    """The answer to the report of its start was lost, so the start is repeated."""
+    instance = machine.spawn()
+    child = machine.process(instance.uuid, "child")
+    machine.driver.power_on(builders.a_context(), dataclasses.replace(instance, name="another name"))
+    assert child == machine.process(instance.uuid, "child")
+
+
 def test_a_guest_of_which_nothing_is_left_cannot_be_started(machine: Machine) -> None:
     """No other takes its place: its data would not be there."""
     instance = builders.an_instance(node=HOST)
