@@ -395,7 +395,7 @@ class ComputeDriver:
         - ``switched_off``: it was switched off for a move
         - ``arriving``: it was prepared by :meth:`pre_live_migration`, and not taken in yet
         - ``resized_to``: what undoes a resize on this host is kept; the new ``vcpus``, ``memory_mb`` and ``disk_gb``. A
-          :meth:`finish_revert_migration` then also ends the guest if it runs
+          :meth:`finish_revert_migration` then also ends the guest if it runs. The next move of the guest ends it first
 
         A guest without ``attempt`` belongs to something else: it is counted and reported, never destroyed.
         """

@@ -3,5 +3,5 @@
 
 Read ``orders`` (what confirms each order), ``build`` with ``spawned_attempts``, ``move`` with ``live_migration``, ``power``,
 ``attach``, ``reach`` (which volumes the host can open), ``termination``; then ``recovery`` (after a restart),
-``comparison`` (with the ledger) and ``power_sync`` (guests that do not run).
+``former_resize``, ``comparison`` (with the ledger) and ``power_sync`` (guests that do not run).
 """

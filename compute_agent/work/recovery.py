@@ -27,6 +27,7 @@ from oslo_log import log as logging
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
+from compute_agent.work import former_resize
 from compute_agent.work.build import failure_record
 from compute_agent.work.power_sync import PowerSync
 from fleet import errors, states
@@ -238,18 +239,15 @@ def _end_move(context: RequestContext, host: Host, instance: Instance, guest: Ma
 
     A failure is logged: the mark stays, so the next comparison tries again.
     """
-    flavor, driver, uuid = instance.flavor, host.driver, instance.uuid
-    sizes = {"vcpus": flavor.vcpus, "memory_mb": flavor.memory_mb, "disk_gb": flavor.claimed_disk_gb}
+    driver, uuid = host.driver, instance.uuid
     if guest.get("switched_off"):
         step, end = "Starting", functools.partial(driver.finish_revert_migration, context, instance)
     elif instance.vm_state != states.ACTIVE:
         return False
     elif guest.get("arriving"):
         step, end = "Taking in", functools.partial(driver.post_live_migration_at_destination, context, instance)
-    elif guest.get("resized_to") == sizes:
-        step, end = "Forgetting the former size of", functools.partial(driver.forget_former_size, context, uuid)
-    elif guest.get("resized_to"):
-        step, end = "Undoing the resize of", functools.partial(driver.finish_revert_migration, context, instance)
+    elif former_resize.is_left(guest):
+        step, end = former_resize.step(context, driver, instance, guest)
     else:
         return False
     LOG.warning("%s guest %s: its move has ended without this host", step, uuid)

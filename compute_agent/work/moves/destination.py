@@ -105,6 +105,7 @@ class Destination(MoveSteps):
             if instance.uuid not in self._host.driver.list_instance_uuids():
                 return
             if migration.on_one_host:
+                self.end_former_resize(context, migration)
                 self.switch_off(context, instance, migration)
             else:
                 self._host.driver.destroy(context, instance.uuid)

@@ -30,9 +30,11 @@ class Source(MoveSteps):
         )
 
     def power_off(self, context: RequestContext, migration: Migration) -> Migration:
-        return self.attempt(
-            context, migration, "migrate", lambda: self.switch_off(context, migration.at_source, migration)
-        )
+        def power_off() -> None:
+            self.end_former_resize(context, migration, is_first=True)
+            self.switch_off(context, migration.at_source, migration)
+
+        return self.attempt(context, migration, "migrate", power_off)
 
     def confirm(self, context: RequestContext, migration: Migration) -> Migration:
         """Remove the files that were kept for a revert."""
@@ -49,6 +51,9 @@ class Source(MoveSteps):
     def resume(self, context: RequestContext, migration: Migration) -> Migration:
         driver, instance = self._host.driver, migration.at_source
         volumes = reach.given(self._host, migration.volumes)
-        return self.attempt(
-            context, migration, "resume", lambda: driver.finish_revert_migration(context, instance, **volumes)
-        )
+
+        def resume() -> None:
+            self.end_former_resize(context, migration)
+            driver.finish_revert_migration(context, instance, **volumes)
+
+        return self.attempt(context, migration, "resume", resume)

@@ -16,6 +16,7 @@ from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import END, ERROR, Notifications
 from compute_agent.node.host import Host
+from compute_agent.work import former_resize
 from compute_agent.work.build import SPAWN_SHARE, SpawnTimeout, failure_record
 from compute_agent.work.moves import live_migration
 from fleet import errors, failpoints, move_states
@@ -138,6 +139,23 @@ class MoveSteps:
         except Exception as failed:
             LOG.exception("Cannot destroy the remains of a move; its step is repeated")
             raise live_migration.Unknown(f"{type(failed).__name__}: {failed}") from failed
+
+    def end_former_resize(self, context: RequestContext, migration: Migration, is_first: bool = False) -> None:
+        """End a resize on this host that was over before this move, and that the host has missed.
+
+        A later step would take the disks that are kept for its revert for those of this move, and give them back.
+
+        :param is_first: this move has not been here yet. Else a resize to its new size is its own
+        """
+        driver, instance = self._host.driver, migration.at_source
+        guest = driver.get_per_instance_usage().get(instance.uuid, {})
+        # A guest that this move has switched off had its former resize ended first.
+        if not former_resize.is_left(guest) or guest.get("switched_off"):
+            return
+        if is_first or former_resize.was_confirmed(guest, instance):
+            step, end = former_resize.step(context, driver, instance, guest)
+            LOG.warning("%s guest %s before its next move", step, instance.uuid)
+            end()
 
     def switch_off(self, context: RequestContext, instance: Instance, migration: Migration) -> None:
         self._host.driver.migrate_disk_and_power_off(
