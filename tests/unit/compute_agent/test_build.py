@@ -334,6 +334,19 @@ def test_a_spawn_that_hangs_ends_at_its_limit() -> None:
     driver.gate.set()
 
 
+@pytest.mark.parametrize("limit_s", [1e11, 1e300])
+def test_a_time_limit_may_be_longer_than_a_thread_can_wait(limit_s: float) -> None:
+    """An operator may want none. The guest would be spawned all the same, and the build handed to another host."""
+    world, driver = a_hung_host()
+    instance = placed(world)
+    soon = threading.Timer(0.05, driver.gate.set)
+    soon.start()
+    world.build(instance, spawn_within_s=limit_s)
+    soon.join()
+    assert states.ACTIVE == world.conductor.rows[instance.uuid].vm_state
+    assert {} == world.conductor.rescheduled
+
+
 def test_what_a_hung_spawn_may_hold_is_held_until_it_is_gone() -> None:
     """The driver cannot destroy it: no other host is tried, the room stays taken and is reported as an orphan's."""
     world, driver = a_hung_host()
