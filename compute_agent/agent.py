@@ -72,7 +72,7 @@ class Agent(Life[ServedHost]):
 
     def _begin(self) -> None:
         # A beginning that is repeated must not end the builds that have come since: audits compare what is served.
-        for entry in (each for each in self._served.values() if not each.serving):
+        for entry in (each for each in self._served.values() if each.waits):
             context = fleet_context.new_context()
             recovery.recover(context, entry.host, self._calls.builds, self._calls.moves, self._guests)
         reports = self._reporter.audit()

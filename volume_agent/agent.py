@@ -70,7 +70,7 @@ class VolumeAgent(Life[ServedBackend]):
         Queues before reports: a reported pool may be chosen, and an order without a queue fails.
         """
         for entry in list(self._served.values()):
-            if not entry.serving and not self._process.stopping.is_set() and self._is_recovered(entry):
+            if entry.waits and not self._process.stopping.is_set() and self._is_recovered(entry):
                 self._serve(entry)
         self._reporter.report()
 

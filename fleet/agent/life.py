@@ -10,7 +10,7 @@ Called by :mod:`compute_agent.agent` and :mod:`volume_agent.agent`.
                 └─ refused: again in 10 s ┘      leave, close the queues, hand back what has not begun
 
 ``begin`` may take as long as the conductor is away, so it has a thread of its own. Another process may take a host or
-backend over at any time: it is then no longer served here (``superseded``).
+backend over at any time: it is then never served here again (``superseded``).
 """
 
 from __future__ import annotations
@@ -42,12 +42,21 @@ HAND_BACK_THREADS = 8
 
 @dataclasses.dataclass
 class Served:
-    """A host or backend with its server and its queues."""
+    """A host or backend with its server and its queues.
+
+    ``superseded``: another process serves it now. Its queues are closed, so an order that came here would be lost.
+    """
 
     name: str
     server: rpc_server.Server
     queues: WorkQueues
     serving: bool = dataclasses.field(default=False, init=False)
+    superseded: bool = dataclasses.field(default=False, init=False)
+
+    @property
+    def waits(self) -> bool:
+        """True if it is still to be served."""
+        return not self.serving and not self.superseded
 
 
 ServedT = TypeVar("ServedT", bound=Served)
@@ -163,6 +172,8 @@ class Life(abc.ABC, Generic[ServedT]):
 
     def superseded(self, name: str, reason: str) -> None:
         """Stop serving a host or backend at once: another process serves it now. What is on it stays as it is."""
+        with self._lock:
+            self._served[name].superseded = True
         if self._stop_serving(name):
             LOG.error("%s This process stops serving it.", reason)
         self._reporter.forget(name)
@@ -179,7 +190,7 @@ class Life(abc.ABC, Generic[ServedT]):
 
     def _serve(self, entry: ServedT) -> None:
         with self._lock:
-            if not self._process.stopping.is_set() and not entry.serving:
+            if not self._process.stopping.is_set() and entry.waits:
                 entry.server.start(override_pool_size=SERVER_THREADS)
                 entry.serving = True
 

@@ -18,6 +18,7 @@ from oslo_messaging import conffixture
 from compute_agent import main
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.ledger.reporter import Reporter
+from compute_agent.work import recovery
 from fleet import errors, states
 from fleet.agent import beginning
 from fleet.rpc import server
@@ -89,6 +90,21 @@ def test_a_beginning_that_is_repeated_reports_once(world: AgentsOverRpc, monkeyp
     world.start_agent("h1")
     begun = sorted(each.name for each in set(threading.enumerate()) - before)
     assert ["audit", "heartbeat"] == [name for name in begun if name in ("audit", "heartbeat")]
+
+
+def test_a_host_that_is_taken_over_while_its_agent_begins_is_not_served(
+    world: AgentsOverRpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recover = recovery.recover
+
+    def overtaken(context: Any, host: Any, *arguments: Any) -> None:
+        if host.name == "h1":
+            host.superseded("Another process serves it now.")
+        recover(context, host, *arguments)
+
+    monkeypatch.setattr(recovery, "recover", overtaken)
+    agent = world.start_agent("h1", "h2")
+    assert [False, True] == [entry.serving for entry in agent._served.values()]
 
 
 def test_an_order_without_an_agent_is_undeliverable(world: AgentsOverRpc) -> None:

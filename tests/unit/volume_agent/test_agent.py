@@ -38,6 +38,12 @@ class FakeServer:
     def start(self, **_options: int) -> None:
         """The backend has a queue from now on."""
 
+    def stop(self) -> None:
+        """It has none any more."""
+
+    def wait(self) -> None:
+        """Nothing was received."""
+
 
 class AgentOf:
     """An agent of the backends ``m1@0``, ``m1@1``, …, one for each driver."""
@@ -83,6 +89,14 @@ def test_a_backend_whose_driver_fails_is_tried_again(
         assert ([False, True], ["m1@1"]) == world.report()
         assert "Backend m1@0 cannot be used" in caplog.text
     assert ([True, True], ["m1@0", "m1@1"]) == world.report()
+
+
+def test_a_backend_that_another_process_serves_is_not_served_again() -> None:
+    """Orders for the other process would come here, too, and be lost: nothing is begun here any more."""
+    world = AgentOf(fake(), fake())
+    assert ([True, True], ["m1@0", "m1@1"]) == world.report()
+    world.agent.superseded("m1@0", "Another process serves it now.")
+    assert [False, True] == world.report()[0]
 
 
 @pytest.mark.parametrize(("second", "taken"), [("vg1", "vg1"), ("vg1/pool", ""), ("vg2", ""), ("vg1/", "vg1")])
