@@ -61,7 +61,8 @@ class Agent(Life[ServedHost]):
         process: Process,
     ) -> None:
         repeated = [
-            Repeated("heartbeat", reporter.heartbeat, intervals.heartbeat_s),
+            # Early: a host whose agent destroys what a crash has left must not count as down, and be fenced with its guests.
+            Repeated("heartbeat", reporter.heartbeat, intervals.heartbeat_s, early=True),
             Repeated("audit", self._audit, intervals.audit_s),
         ]
         if intervals.sync_s > 0:

@@ -77,11 +77,15 @@ class Reports(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Repeated:
-    """Work that is done every ``every_s`` seconds once the agent is ready."""
+    """Work that is done every ``every_s`` seconds once the agent is ready.
+
+    :param early: from the registration on: the beginning may take minutes
+    """
 
     name: str
     work: Callable[[], object]
     every_s: float
+    early: bool = False
 
 
 def _nothing() -> None:
@@ -123,9 +127,12 @@ class Life(abc.ABC, Generic[ServedT]):
         self._left = False
         self._handing_back = futures.ThreadPoolExecutor(HAND_BACK_THREADS, "hand-back")
         # Jitter: agents started at the same time must not report at the same time for ever.
-        self._periodics = [
-            Periodic(each.name, each.work, each.every_s, process.chance.uniform(0, each.every_s)) for each in repeated
+        made = [
+            (each.early, Periodic(each.name, each.work, each.every_s, process.chance.uniform(0, each.every_s)))
+            for each in repeated
         ]
+        self._early, self._late = ([each for early, each in made if early is wanted] for wanted in (True, False))
+        self._periodics = [*self._early, *self._late]
         self._lock = threading.Lock()
         self._beginning = threading.Thread(
             target=beginning.begin, args=(self._begin_once, process.stopping), name="agent-begin", daemon=True
@@ -180,10 +187,13 @@ class Life(abc.ABC, Generic[ServedT]):
 
     def _begin_once(self) -> None:
         self._reporter.register()
+        # A beginning that raises is repeated, and each start of these is one more thread.
+        for periodic in self._early:
+            if not periodic.alive:
+                periodic.start()
         self._begin()
         self._begun()
-        # Last: what raises before is repeated, and each start of these is one more thread.
-        for periodic in self._periodics:
+        for periodic in self._late:
             periodic.start()
         LOG.info("Serving %d %ss", sum(entry.serving for entry in self._served.values()), self.noun)
         self.ready.set()

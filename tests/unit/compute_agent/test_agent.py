@@ -92,6 +92,22 @@ def test_a_beginning_that_is_repeated_reports_once(world: AgentsOverRpc, monkeyp
     assert ["audit", "heartbeat"] == [name for name in begun if name in ("audit", "heartbeat")]
 
 
+def test_a_host_is_alive_while_its_agent_begins(world: AgentsOverRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a crash has left may take minutes to destroy: a host that counts as down would be fenced with its guests."""
+    world.options.set_override("report_interval", 1)
+    recover = recovery.recover
+
+    def slowly(*arguments: Any) -> None:
+        assert _eventually(lambda: "report_state" in world.conductor.calls)
+        recover(*arguments)
+
+    monkeypatch.setattr(recovery, "recover", slowly)
+    before = set(threading.enumerate())
+    world.start_agent("h1")
+    begun = sorted(each.name for each in set(threading.enumerate()) - before)
+    assert ["audit", "heartbeat"] == [name for name in begun if name in ("audit", "heartbeat")]
+
+
 def test_a_host_that_is_taken_over_while_its_agent_begins_is_not_served(
     world: AgentsOverRpc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
