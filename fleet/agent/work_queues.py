@@ -124,8 +124,16 @@ class WorkQueues:
             self._waiting_for_slot.append(uuid)
 
     def _begin(self, uuid: str, job: _Job) -> None:
+        """Hand the job to the executor.
+
+        If the machine has no thread for it, the executor keeps the job until one of its threads is free. An error must not
+        leave here: the end of another job would then begin neither this one nor the next of its own queue.
+        """
         self._running.add(uuid)
-        self._executor.submit(self._run, uuid, job)
+        try:
+            self._executor.submit(self._run, uuid, job)
+        except RuntimeError as none:
+            LOG.error("There is no thread for work on %s: %s", uuid, none)
 
     def _run(self, uuid: str, job: _Job) -> None:
         begun = time.monotonic()

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
+import pytest
+
 from fleet.agent.work_queues import WorkQueues
 
 
@@ -190,3 +192,33 @@ def test_never_more_builds_than_slots_on_real_threads() -> None:
         assert all_done.wait(10)
         assert queues.wait(10)
     assert most <= 3
+
+
+def test_a_machine_without_threads_stops_no_lane(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The executor has taken the job when it finds that it can start no thread: a thread that gets free runs it."""
+    log, begins, goes_on = Log(), threading.Event(), threading.Event()
+
+    def build() -> None:
+        begins.set()
+        goes_on.wait()
+
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with futures.ThreadPoolExecutor(4) as executor:
+        queues = WorkQueues(executor, slots=1)
+        queues.submit("a", build, takes_slot=True)
+        begins.wait()
+        queues.submit("a", log.job("terminate a"))
+        queues.submit("b", log.job("build b"), takes_slot=True)
+        with monkeypatch.context() as full:
+            full.setattr(threading.Thread, "start", fail)
+            try:
+                queues.submit("c", log.job("terminate c"))
+            finally:
+                goes_on.set()
+            assert queues.wait(10)
+    assert ["build b", "terminate a", "terminate c"] == sorted(log.done)
+    assert "no thread for work on c: can't start new thread" in caplog.text
