@@ -54,6 +54,12 @@ def disk_of(attachment: Attachment) -> Disk:
     )
 
 
+def attached(domain: libvirt.virDomain) -> list[str]:
+    """Return the uuids of the volumes that a domain has."""
+    disks = ElementTree.fromstring(domain.XMLDesc()).iterfind("devices/disk")
+    return sorted(serial for disk in disks if (serial := disk.findtext("serial")))
+
+
 def attach(domain: libvirt.virDomain, attachment: Attachment) -> None:
     """Add the disk where it is missing: to the domain that runs, and to its definition."""
     text = domain_xml.disk_text(disk_of(attachment))

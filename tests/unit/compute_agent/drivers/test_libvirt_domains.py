@@ -22,6 +22,7 @@ from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
 from compute_agent.drivers.libvirt.domains import domain_xml, live, peer, power
+from compute_agent.drivers.libvirt.domains.connection import library
 from compute_agent.work import recovery
 from fleet import errors, states
 from fleet.agent import commands
@@ -917,6 +918,26 @@ def test_disks_without_a_record_stay(machine: Machine, caplog: pytest.LogCapture
     assert f"The record {record} of a guest cannot be read" in caplog.text
     record.write_bytes(whole)
     assert guest.uuid in machine.driver.get_per_instance_usage()
+
+
+@pytest.mark.parametrize("lost", ["record", "directory"])
+def test_volumes_of_a_guest_without_a_record_are_those_of_its_domain(machine: Machine, lost: str) -> None:
+    """It may run on: a volume that counted as detached would be given to another guest, and both would write to it."""
+    guest, other = (builders.an_instance(node=HOST, image=Image(id=IMAGE)) for _twice in range(2))
+    data = volume(1, guest.uuid)
+    machine.driver.spawn(machine.context, guest, guest.image, [data])
+    machine.driver.spawn(machine.context, other, other.image, [volume(2, other.uuid)])
+    if lost == "record":
+        (machine.directory(guest) / "guest.json").write_bytes(b"{")
+    else:
+        machine.directory(guest).rename(machine.directory(guest).with_name("by-mistake"))
+    found = {guest.uuid: [data.volume_uuid], other.uuid: [factories.uuid(2)]}
+    assert found == machine.driver.attached_volumes()
+    # libvirt's test driver detaches nothing.
+    with pytest.raises(library().libvirtError, match="not supported"):
+        machine.driver.detach_volume(machine.context, guest.uuid, data)
+    with pytest.raises(errors.NotFound):
+        machine.driver.detach_volume(machine.context, builders.an_instance().uuid, data)
 
 
 def test_storage_that_is_not_mounted_is_noticed(
