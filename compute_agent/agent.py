@@ -94,5 +94,7 @@ class Agent(Life[ServedHost]):
 
     def _audit(self) -> None:
         self._reporter.report()
-        served = [(entry.host, entry.queues) for entry in self._served.values() if entry.serving]
+        # A driver that hangs would keep all later audits waiting.
+        answering = [entry for entry in self._served.values() if entry.serving and not entry.host.hangs]
+        served = [(entry.host, entry.queues) for entry in answering]
         comparison.compare(served, self._calls.builds, self._calls.moves, self._guests)

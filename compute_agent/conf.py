@@ -96,7 +96,8 @@ AGENT_OPTS = [
         min=1,
         help="Seconds that the driver may take to destroy a guest, to switch it, or to attach or detach a volume. What "
         "takes longer has failed. The resources of a guest that is not destroyed stay counted on this host as an "
-        "orphan's, and each audit tries again. Related: [conductor] spawn_timeout, which limits a spawn.",
+        "orphan's, and each audit tries again. A host takes no builds while its driver does not answer an audit for so "
+        "long. Related: [conductor] spawn_timeout, which limits a spawn.",
     ),
     cfg.ListOpt(
         "volume_hosts",

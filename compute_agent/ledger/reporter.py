@@ -111,7 +111,7 @@ class Reporter:
 
     def _with_guests(self, reports: Sequence[HostReport]) -> list[HostReport]:
         """Add the loads of a host's guests to the report of its first node."""
-        loads = {name: self._loads[name].sample() for name in self._hosts}
+        loads = {name: self._loads[name].sample() for name, host in self._hosts.items() if not host.hangs}
         return [
             dataclasses.replace(
                 each, guest_loads={uuid: GuestLoad(**load) for uuid, load in loads.pop(each.host, {}).items()}

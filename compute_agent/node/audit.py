@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from oslo_log import log as logging
 
+from compute_agent.drivers import time_limit
 from compute_agent.node import inventory
 from compute_agent.node.host import Host
 from compute_agent.node.resource_tracker import ResourceTracker
@@ -31,9 +32,26 @@ class Auditor:
         self._alarmed: dict[str, str] = {}
 
     def audit(self) -> list[HostReport]:
-        """Return one report for each tracked node. A node whose inventory was refused has no report and takes no claims."""
-        driver = self._host.driver
-        trackers = self._host.set_nodes(driver.get_available_nodes(refresh=True))
+        """Return one report for each tracked node. A node whose inventory was refused has no report and takes no claims.
+
+        Nor have the nodes of a driver that does not answer.
+        """
+        try:
+            reports = self._read()
+        except time_limit.Overrun:
+            self._host.hangs = True
+            for tracker in self._host.trackers():
+                reason = "cannot be read: the driver does not answer"
+                refused = errors.ReportRefused(host=tracker.host, node=tracker.node, field="it", reason=reason)
+                self._alarm(tracker, refused.message)
+            return []
+        self._host.hangs = False
+        return reports
+
+    def _read(self) -> list[HostReport]:
+        """:raises time_limit.Overrun:"""
+        driver, ask = self._host.driver, self._host.ask_for_audit
+        trackers = self._host.set_nodes(ask(lambda: driver.get_available_nodes(refresh=True)))
         self._alarmed = {node: reason for node, reason in self._alarmed.items() if node in trackers}
         orphans = self._orphans()
         self._warn(orphans)
@@ -49,7 +67,7 @@ class Auditor:
         before it releases. So a guest that is missing from both reads did not belong to a claim during the audit.
         """
         before = self._host.tracked()
-        guests = self._host.driver.get_per_instance_usage()
+        guests = self._host.ask_for_audit(self._host.driver.get_per_instance_usage)
         known = before | self._host.tracked()
         return {uuid: usage for uuid, usage in guests.items() if uuid not in known}
 
@@ -65,7 +83,7 @@ class Auditor:
 
     def _audit_node(self, tracker: ResourceTracker, orphaned_mb: int) -> HostReport | None:
         try:
-            resources = self._host.driver.get_available_resource(tracker.node)
+            resources = self._host.ask_for_audit(lambda: self._host.driver.get_available_resource(tracker.node))
             if not resources:
                 LOG.info("The driver reports no resources for %s:%s: it is not tracked", tracker.host, tracker.node)
                 tracker.set_report(None)

@@ -19,7 +19,7 @@ from compute_agent.drivers.base import ComputeDriver
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.node.resource_tracker import ResourceTracker
 from fleet import errors
-from fleet.context import RequestContext
+from fleet.context import RequestContext, new_context
 from fleet.objects import Instance, Inventory, Migration
 
 LOG = logging.getLogger(__name__)
@@ -57,8 +57,10 @@ class Host:
         self._trackers: dict[str, ResourceTracker] = {}
         #: By instance, held while the driver destroys its guest.
         self._destroying: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
-        #: Held while the driver is asked something.
-        self._asking = threading.Lock()
+        #: Held while the driver is asked something, and while an audit asks it.
+        self._asking, self._auditing = threading.Lock(), threading.Lock()
+        #: True if the driver has not answered the last audit in time.
+        self.hangs = False
         #: Inventories by node, from the ledger at registration.
         self.recorded: Mapping[str, Inventory] = {}
 
@@ -122,25 +124,23 @@ class Host:
         :raises errors.ServiceDown: the driver does not answer soon, or owes another answer
         """
         limit_s = self.policy.driver_timeout_s and min(self.policy.driver_timeout_s, _QUESTION_S)
-        asking = self._asking
-
-        def answered() -> Answer:
-            try:
-                return question()
-            finally:
-                asking.release()
-
         try:
-            if not asking.acquire(blocking=False):
-                raise time_limit.Overrun("it has not answered an earlier question")
-            return time_limit.run_within(context, limit_s, answered)
+            return _answered(context, self._asking, limit_s, question)
         except time_limit.NotBegun as none:
-            asking.release()
             reason = f"its agent cannot ask the driver: {none}"
             raise errors.ServiceDown(binary="fleet-compute", host=self.name, reason=reason) from None
         except time_limit.Overrun as late:
             reason = f"its driver does not answer: {late}"
             raise errors.ServiceDown(binary="fleet-compute", host=self.name, reason=reason) from None
+
+    def ask_for_audit(self, question: Callable[[], Answer]) -> Answer:
+        """Let the driver answer a question of an audit. A hypervisor or a storage that hangs must be found out.
+
+        :raises time_limit.Overrun: the driver does not answer within ``driver_timeout``, or owes another answer
+        """
+        # A simulated driver does not hang, and there may be thousands.
+        limit_s = None if self.driver.simulated else self.policy.driver_timeout_s
+        return _answered(new_context(), self._auditing, limit_s, question)
 
     def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
         """Hold for an instance, on every node, exactly the resources in the ledger.
@@ -181,3 +181,26 @@ class Host:
 
     def superseded(self, reason: str) -> None:
         self._superseded(self.name, reason)
+
+
+def _answered(
+    context: RequestContext, asking: threading.Lock, limit_s: float | None, question: Callable[[], Answer]
+) -> Answer:
+    """Return the driver's answer. One thread at a time waits for it, however often it is asked.
+
+    :raises time_limit.Overrun: time_limit.NotBegun:
+    """
+    if not asking.acquire(blocking=False):
+        raise time_limit.Overrun("it has not answered an earlier question")
+
+    def answered() -> Answer:
+        try:
+            return question()
+        finally:
+            asking.release()
+
+    try:
+        return time_limit.run_within(context, limit_s, answered)
+    except time_limit.NotBegun:
+        asking.release()
+        raise

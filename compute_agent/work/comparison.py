@@ -74,13 +74,17 @@ class _Seen:
 
 
 def _read(host: Host, guests: PowerSync | None) -> _Seen | None:
-    """Return None if the driver fails: the other hosts of this process are compared all the same."""
-    try:
+    """Return None if the driver fails or hangs: the other hosts of this process are compared all the same."""
+
+    def read() -> _Seen:
         usage, tracked = host.driver.get_per_instance_usage(), host.tracked()
         own = recovery.own_guests(usage)
         instances = frozenset({*tracked, *own})
         apart = frozenset({*recovery.unfinished(usage), *(own - tracked)})
         return _Seen(instances, apart, observe(host, sorted(instances)) if guests else {})
+
+    try:
+        return host.ask_for_audit(read)
     except Exception as failure:
         LOG.warning(
             "Host %s cannot be compared with the ledger: the driver failed: %s: %s",

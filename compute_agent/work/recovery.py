@@ -60,12 +60,13 @@ def recover(
     """Recover a host before it takes any work, so nothing competes with a build.
 
     :raises patience.Unanswered: only when the agent stops
+    :raises time_limit.Overrun: the driver does not answer
     """
-    host.set_nodes(host.driver.get_available_nodes(refresh=True))
+    host.set_nodes(host.ask_for_audit(lambda: host.driver.get_available_nodes(refresh=True)))
     # Moves first: an instance whose move to this host ends in between is among those that are read after it.
     moving = moves.of_host(context, host.name) if moves else {}
     instances = {instance.uuid: instance for instance in calls.get_host_instances(context, host.name)}
-    guests = host.driver.get_per_instance_usage()
+    guests = host.ask_for_audit(host.driver.get_per_instance_usage)
     for uuid in own_guests(guests) - instances.keys() - moving.keys():
         _fence(context, host, calls, uuid, has_guest=True)
     for uuid, migration in moving.items():

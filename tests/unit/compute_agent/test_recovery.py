@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 from typing import Any
@@ -339,23 +340,37 @@ def test_guests_of_a_node_that_was_away_are_counted_again() -> None:
     assert 0 == world.compare()
 
 
-def test_a_host_whose_driver_fails_does_not_keep_others_from_being_compared(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_host_whose_driver_fails_does_not_keep_others_from_being_compared(
+    hangs: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """One process may serve the hosts of many hypervisors."""
+    goes_on = threading.Event()
 
     class SickDriver(FakeDriver):
+        simulated = False
+
         def get_per_instance_usage(self) -> dict[str, dict[str, Any]]:
+            if hangs:
+                goes_on.wait()
             raise OSError("the hypervisor is away")
 
     conf = builders.a_conf(reserved_host_memory_mb=0)
     sick, world = one_host(conf, SickDriver(conf), audited=False), one_host()
-    sick.host.name = "host0"
+    sick.host.name, sick.host.policy = "host0", dataclasses.replace(sick.host.policy, driver_timeout_s=0.05)
     with_guest(world, world.conductor.put(builders.an_instance(node=HOST), vm_state="active", host="host2"))
     executor = builders.ThreadExecutor()
     both = [(each, WorkQueues(executor, slots=0)) for each in (sick.host, world.host)]
+    if not hangs:
+        # A busy machine is no reason to count it as hanging.
+        sick.host.policy = dataclasses.replace(sick.host.policy, driver_timeout_s=None)
     assert 1 == comparison.compare(both, world.ledger, guests=world.guests)
     executor.join()
+    goes_on.set()
     assert [] == world.driver.list_instance_uuids()
-    assert "OSError: the hypervisor is away" in builders.lines(caplog, logging.WARNING)[0]
+    why = "Overrun: it has not ended after 0.05 s" if hangs else "OSError: the hypervisor is away"
+    assert why in builders.lines(caplog, logging.WARNING)[0]
+    builders.join_threads("driver")
 
 
 def test_a_comparison_without_an_answer_changes_nothing() -> None:

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import threading
+from typing import Any
 
 import oslo_messaging
 import pytest
 
+from compute_agent.drivers.fake import FakeDriver
 from compute_agent.ledger import reporter
+from fleet import states
 from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
 from tests.unit.compute_agent import builders
@@ -114,6 +119,45 @@ def test_a_driver_that_fails_at_the_first_audit_gets_no_builds(monkeypatch: pyte
     built = world.conductor.place(builders.an_instance())
     world.build(built)
     assert 512 == world.conductor.rows[built.uuid].claimed_memory_mb
+
+
+@pytest.mark.parametrize("call", ["get_available_nodes", "get_per_instance_usage", "get_available_resource"])
+def test_a_driver_that_hangs_gets_no_builds_until_it_answers(
+    call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with a file system that is away. Each build would end in ERROR, since its clean-up could not be confirmed."""
+
+    class Hypervisor(FakeDriver):
+        simulated = False
+
+    conf = builders.a_conf(reserved_host_memory_mb=0)
+    world, goes_on, calls = one_host(conf, Hypervisor(conf)), threading.Event(), []
+    patient = world.host.policy
+    world.host.policy = dataclasses.replace(patient, driver_timeout_s=0.05)
+
+    def hang(*_arguments: Any, **_options: Any) -> Any:
+        calls.append(call)
+        goes_on.wait()
+        raise OSError("it has come back")
+
+    with monkeypatch.context() as away:
+        away.setattr(world.driver, call, hang)
+        for _twice in range(2):
+            world.reporter.report()
+        assert "cannot be read: the driver does not answer" in world.conductor.alarms[HOST]
+        assert ([call], True) == (calls, world.host.hangs)
+        refused = world.conductor.place(builders.an_instance())
+        world.build(refused)
+        assert "does not answer" in world.conductor.rescheduled[refused.uuid]["failure"]["message"]
+        goes_on.set()
+        builders.join_threads("driver")
+    assert 1 == len(builders.lines(caplog, logging.ERROR))
+    world.host.policy = patient
+    world.reporter.report()
+    assert ("", False) == (world.conductor.alarms[HOST], world.host.hangs)
+    built = world.conductor.place(builders.an_instance())
+    world.build(built)
+    assert states.ACTIVE == world.conductor.rows[built.uuid].vm_state
 
 
 @pytest.mark.parametrize(
