@@ -34,6 +34,8 @@ LOG = logging.getLogger(__name__)
 KILL_MARGIN_S = 5
 #: Seconds for a process that has not served yet to end by itself.
 UNSERVED_STOP_S = 2.0
+#: Seconds between two looks whether an agent has begun.
+READY_POLL_S = 0.2
 #: Errors of a database or a broker that cannot be reached or refuses.
 _AWAY = (
     errors.FleetError,
@@ -49,7 +51,7 @@ Check = Callable[[], object]
 class Process:
     """The parts of one worker process: ``watching`` is started at once, the result of ``serving`` as soon as possible.
 
-    ``started`` is set when all of it runs.
+    ``started`` is set when all of it runs, and its agents have begun.
     """
 
     watching: Sequence[Runnable]
@@ -121,6 +123,10 @@ class Worker(cotyledon.Service):
                 LOG.warning("%s cannot serve yet, next try in %.1f s: %s", self._daemon, pause_s, reason)
             if self._stopping.wait(pause_s):
                 return
+        # Until then no queue of an agent answers a round trip, and the daemon is not stuck.
+        while not self._is_ready():
+            if self._stopping.wait(READY_POLL_S):
+                return
         process.started.set()
         LOG.info("%s is ready", self._daemon)
 
@@ -135,6 +141,9 @@ class Worker(cotyledon.Service):
     def _has_served(self) -> bool:
         if self._process is None or not self._process.started.is_set():
             return False
+        return self._is_ready()
+
+    def _is_ready(self) -> bool:
         # An agent starts at once and serves after its registration. (The watchdog's ``ready`` is a flag, not an
         # event.)
         ready = [getattr(server, "ready", None) for server in self._servers]

@@ -104,6 +104,32 @@ def test_a_process_that_has_served_is_stopped_in_full() -> None:
     assert server.stopped
 
 
+class Agent(Verdict):
+    """A server that starts at once, and serves later."""
+
+    def __init__(self) -> None:
+        self.started, self.ready = threading.Event(), threading.Event()  # type: ignore[assignment]
+
+    def start(self) -> None:
+        self.started.set()
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_an_agent_that_has_not_begun_counts_as_not_started(is_stopped: bool) -> None:
+    """It has no queue for a round trip yet. After ``stuck_limit`` it would count as stuck, and be ended."""
+    agent = Agent()
+    worker = object.__new__(Worker)
+    worker._daemon, worker._stopping, worker._servers = "fleet-x", threading.Event(), []
+    process = worker._process = Process([], lambda: [agent])
+    serving = threading.Thread(target=worker._serve, args=(process,))
+    serving.start()
+    assert agent.started.wait(10)
+    assert not process.started.wait(0.05)
+    (worker._stopping if is_stopped else agent.ready).set()  # type: ignore[attr-defined]
+    serving.join(10)
+    assert (False, not is_stopped) == (serving.is_alive(), process.started.is_set())
+
+
 def test_a_log_that_cannot_be_reloaded_does_not_end_the_worker(caplog: pytest.LogCaptureFixture) -> None:
     """The file passed the check, and names a handler that Python cannot make."""
     conf = cfg.ConfigOpts()
