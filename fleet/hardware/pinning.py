@@ -56,9 +56,12 @@ def most(host: HostCell, cell: InstanceCell) -> int:
 
 
 def _cores(host: HostCell) -> list[Cpus]:
-    """Return threads by core, in the host's order. A CPU without known siblings is a core of its own."""
+    """Return threads by core, in the host's order. A CPU without known siblings is a core of its own.
+
+    A driver may report a core without threads: it is none.
+    """
     known = frozenset().union(*host.siblings)
-    return [*host.siblings, *(frozenset([cpu]) for cpu in sorted(host.dedicated_cpus - known))]
+    return [*filter(None, host.siblings), *(frozenset([cpu]) for cpu in sorted(host.dedicated_cpus - known))]
 
 
 def _isolated(cores: Sequence[Cpus], free: Cpus, cell: InstanceCell) -> Pinning | None:

@@ -144,6 +144,14 @@ EIGHT = range(8)
             [3],
         ),
         (
+            "isolate: a core without threads is none",
+            host_cell(cpus=[0, 1, 2, 3], siblings=(frozenset(), frozenset([0, 2]))),
+            pinned(**ISOLATE),
+            [0, 1],
+            (2, 1),
+            [2],
+        ),
+        (
             "the guest has threads: as many of a core",
             host_cell(threads=2, pinned=[0]),
             pinned(cpu_topology=CpuTopology(1, 1, 2)),

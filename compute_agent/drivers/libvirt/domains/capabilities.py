@@ -88,7 +88,7 @@ def _cpu_info(cpu: ElementTree.Element) -> JSONObject:
 
 def _cell(cell: ElementTree.Element) -> JSONObject:
     cpus = cell.findall("cpus/cpu")
-    siblings = {tuple(cpu_list(cpu.get("siblings", ""))) for cpu in cpus}
+    siblings = {tuple(cpu_list(known)) for cpu in cpus if (known := cpu.get("siblings"))}
     sockets = {int(cpu.get("socket_id", "-1")) for cpu in cpus}
     return {
         "id": int(cell.get("id", "0")),

@@ -87,6 +87,13 @@ def test_the_inventory_comes_from_the_capabilities() -> None:
     assert ("Intel", ["aes", "vmx"]) == (found.cpu_info["vendor"], found.cpu_info["features"])
 
 
+def test_a_processor_without_known_siblings_is_in_no_core() -> None:
+    """libvirt leaves them out where the kernel does not show them."""
+    text = CAPABILITIES.replace("<cpus num='2'><cpu id='0'", "<cpus num='3'><cpu id='4'/><cpu id='0'")
+    first, _second = Capabilities.parse(text).cells
+    assert ([0, 2, 4], [[0, 2]]) == (first["cpuset"], first["siblings"])
+
+
 def test_a_domain_has_what_the_flavor_says() -> None:
     """Memory, vcpus, disks in their order, and a console with a log."""
     made = domain(builders.an_instance(flavor=builders.a_flavor(vcpus=3, memory_mb=700)))
