@@ -76,8 +76,19 @@ class GuestAccess(ComputeDriver):
         failpoints.hit("libvirt.start.after")
 
     def destroy(self, context: RequestContext, instance_uuid: str) -> None:
-        """First the domain, then the files: what is left of a destroy that was interrupted is found by the files."""
-        is_known = self._disks.record(instance_uuid) is not None
+        """First the domain, then the files: what is left of a destroy that was interrupted is found by the files.
+
+        Files of another host are its guest's only ones: a storage that hosts have in common without ``shared_storage``
+        has them where those of an earlier move would be.
+        """
+        record = self._disks.record(instance_uuid)
+        is_known = record is not None
+        if record is not None and not self._is_ours(record):
+            LOG.error(
+                "The files of instance %s stay: they are those of host %s. Set [libvirt] shared_storage for both",
+                *(instance_uuid, record.node),
+            )
+            return
         domain = self._find(instance_uuid)
         if domain is not None and (is_known or self._mark(domain) is not None):
             self._connection.call(lambda _connection: power.remove(domain))
@@ -87,6 +98,9 @@ class GuestAccess(ComputeDriver):
         time_limit.require_wanted()
         if not self._disks.remove(instance_uuid) and domain is None:
             LOG.warning("Nothing to destroy: instance %s is not on this machine", instance_uuid)
+
+    def _is_ours(self, record: GuestRecord) -> bool:
+        return record.node in (self._host, "")
 
     def _uri_of(self, host: str) -> str:
         """:raises SpawnFailed: this host has no way to read disks of others"""

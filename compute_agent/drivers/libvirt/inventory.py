@@ -173,7 +173,7 @@ class Inventory(GuestAccess):
 
         One of another host is not ours: a storage that several hosts have without ``shared_storage`` has the guests of all.
         """
-        if record.node in (self._host, ""):
+        if self._is_ours(record):
             return record.usage(resized=self._disks.is_grown(uuid))
         return {"uuid": uuid, "memory_mb": record.memory_mb, "node": self._host}
 

@@ -875,14 +875,15 @@ def test_a_take_over_that_fails_leaves_the_disks(
 ) -> None:
     dead, alive = sharing
     guest = dead.spawn(flavor=builders.a_flavor(**SMALL))
+    moved = dataclasses.replace(guest, node="alive")
     monkeypatch.setattr(domain_xml, "build", lambda *_args: "<domain/>")
     with pytest.raises(SpawnFailed, match="cannot be started from its disks of dead"):
-        alive.driver.take_over(alive.context, guest, "dead")
+        alive.driver.take_over(alive.context, moved, "dead")
     assert (True, False) == ((dead.place(guest) / "disk").exists(), alive.place(guest).exists())
     with pytest.raises(SpawnFailed, match="No such file"):
-        alive.driver.take_over(alive.context, builders.an_instance(), "dead")
+        alive.driver.take_over(alive.context, builders.an_instance(node="alive"), "dead")
     # That one is not on this storage: it is built from its image.
-    assert not alive.driver.take_over(alive.context, guest, "elsewhere")
+    assert not alive.driver.take_over(alive.context, moved, "elsewhere")
     assert [] == alive.driver.list_instance_uuids()
 
 
@@ -1064,5 +1065,31 @@ def test_a_guest_of_another_host_on_the_same_storage_is_not_destroyed(machine: M
     usage = other.driver.get_per_instance_usage()
     assert {"uuid": guest.uuid, "memory_mb": 512, "node": "other"} == usage[guest.uuid]
     assert set() == recovery.own_guests(usage)
+    assert {guest.uuid} == recovery.own_guests(machine.driver.get_per_instance_usage())
+    other.driver.cleanup_host("other")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda driver, guest: driver.destroy(None, guest.uuid), id="a failed move is undone"),
+        pytest.param(
+            lambda driver, guest: driver.fetch_disks(builders.a_context(), guest, HOST, "move1", print), id="a resize"
+        ),
+        pytest.param(lambda driver, guest: driver.pre_live_migration(None, guest, HOST), id="a live migration"),
+        pytest.param(lambda driver, guest: driver.rebuild(None, guest, guest.image), id="an evacuation"),
+    ],
+)
+def test_a_move_to_another_host_on_the_same_storage_leaves_the_disks(
+    machine: Machine, tmp_path: pathlib.Path, work: Callable[[LibvirtDriver, Instance], object]
+) -> None:
+    """Its directory has the name of the guest's: what looks like the remains of an earlier move are the only disks."""
+    (tmp_path / "node.xml").write_text("<node/>")
+    other = Machine(tmp_path, "other", connection_uri=f"test://{tmp_path}/node.xml", migration_uri="test://%s/default")
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    moved = dataclasses.replace(guest, node="other")
+    with contextlib.suppress(SpawnFailed):
+        work(other.driver, moved)
+    assert (states.RUNNING, {"disk": GIB, "swap": 8 * 2**20}) == (machine.state(guest), machine.sizes(guest))
     assert {guest.uuid} == recovery.own_guests(machine.driver.get_per_instance_usage())
     other.driver.cleanup_host("other")
