@@ -67,6 +67,9 @@ An instance that is created with volumes reserves them with its build, whose ste
                  ▼
                available      (after ``detaching`` if a host may still have the guest)
 
+An instance that is SHELVED_OFFLOADED reserves its volumes, too, until it runs again. One that is detached then is
+available at once.
+
 The attachment is ``attached`` while the volume is ``in-use``. Otherwise both have the same status. The deletion of the
 instance ends each of its attachments: the volumes are available again.
 

@@ -72,9 +72,12 @@ class AttachmentIntake:
     def detach_volume(self, context: RequestContext, name: fields.Name, volume: fields.Name) -> JSONObject:
         """Return the attachment. :raises errors.NotFound: errors.Conflict: it is not attached to this instance"""
         instance, found = self._database.read(_named, name, volume)
-        uuid = self._database.write(detach, instance.uuid, found.uuid, self._step_context(context))
+        row = self._database.write(detach, instance.uuid, found.uuid, self._step_context(context))
         LOG.info("Detaching volume %s from instance %s", found.name, instance.name)
-        return self._begun(context, uuid)
+        if self._database.read(attachments.find, row.uuid) is None:
+            # It is over already.
+            return {**views.of_attachment(row), "status": volume_states.DETACHING}
+        return self._begun(context, row.uuid)
 
     @endpoint
     def list_attachments(self, context: RequestContext, uuids: fields.Uuids) -> list[JSONObject]:
@@ -162,17 +165,23 @@ def attach(
 
 
 @failpoints.commits("conductor.attach_detach")
-def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepContext) -> str:
-    """``attached → detaching``; return the attachment's uuid. Repeated: the same. :raises errors.Conflict:"""
-    instance = instances.get(tx, instance_uuid)
-    known = [row.uuid for row in attachments.of_instances(tx, [instance_uuid]) if row.volume_uuid == volume_uuid]
-    row = attachments.lock(tx, known[0]) if known else None
+def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepContext) -> PlacedAttachment:
+    """``attached → detaching``; return the attachment as it was. Repeated: the same. :raises errors.Conflict:
+
+    The volume of an instance that is SHELVED_OFFLOADED is available at once: no host has a guest to take it from.
+    """
+    instance = instances.lock(tx, instance_uuid)
+    known = [row for row in attachments.of_instances(tx, [instance_uuid]) if row.volume_uuid == volume_uuid]
+    row = attachments.lock(tx, known[0].uuid) if known else None
     volume = volumes.lock(tx, volume_uuid)
     if row is None:
         reason = f"is {volume.status}, and not attached to instance {instance.name}"
         raise errors.Conflict(kind="Volume", name=volume.name, reason=reason)
     if row.status == volume_states.DETACHING:
-        return row.uuid
+        return known[0]
+    if row.status == volume_states.RESERVED and _is_offloaded(instance):
+        machine.release(tx, row, ctx)
+        return known[0]
     if row.status in (volume_states.RESERVED, volume_states.ATTACHING):
         raise errors.Conflict(kind="Volume", name=volume.name, reason="is being attached: wait until that has ended")
     if instance.task_state == states.DELETING:
@@ -185,7 +194,11 @@ def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepConte
     _require_host(tx, instance, ctx)
     machine.begin_detaching(tx, row, machine.deadline(ctx), ctx)
     volumes.write(tx, volume, ctx.now, status=volume_states.DETACHING, failure=None)
-    return row.uuid
+    return known[0]
+
+
+def _is_offloaded(instance: RequestedInstance) -> bool:
+    return (instance.vm_state, instance.task_state) == (states.SHELVED_OFFLOADED, None)
 
 
 def _free_device(instance: RequestedInstance, taken: set[str], wanted: str | None) -> str:

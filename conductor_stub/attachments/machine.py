@@ -98,6 +98,12 @@ def done(tx: Transaction, report: AttachmentReport, ctx: StepContext) -> Attachm
     return None
 
 
+def release(tx: Transaction, row: AttachmentRow, ctx: StepContext) -> None:
+    """``reserved → (gone)``, of a locked attachment whose instance is on no host."""
+    attachments.remove(tx, row, ctx.now)
+    _add_event(tx, row, ctx, status=volume_states.DETACHING)
+
+
 def begin_detaching(
     tx: Transaction, row: AttachmentRow, deadline: datetime.datetime | None, ctx: StepContext
 ) -> AttachmentRow:

@@ -323,6 +323,26 @@ def test_a_volume_that_was_being_attached_is_available(conductor: Conductor) -> 
     assert another == conductor.operator.list_attachments([another])[0]["instance"]
 
 
+def test_a_volume_of_an_instance_on_no_host_is_given_back_at_once(conductor: Conductor) -> None:
+    """Nobody is left who could detach it. While the instance is built elsewhere the volume is the guest's."""
+    uuid, volume = with_a_volume(conductor)
+    shelve(conductor, uuid)
+    conductor.scheduler.answers.append(errors.NoValidHost(reason="all full"))
+    conductor.operator.unshelve_instance(uuid)
+    with pytest.raises(errors.Conflict, match="is being attached: wait"):
+        conductor.operator.detach_volume(uuid, volume)
+    conductor.work()
+    begun = conductor.operator.detach_volume(uuid, volume)
+    assert ("detaching", volume) == (begun["status"], begun["volume"])
+    assert ("available", []) == (
+        conductor.operator.show_volume(volume)["status"],
+        conductor.operator.list_attachments([uuid]),
+    )
+    assert "detach_volume" == conductor.events(uuid)[-1]["event"]
+    with pytest.raises(errors.Conflict, match="is available, and not attached to instance"):
+        conductor.operator.detach_volume(uuid, volume)
+
+
 def test_addresses_and_volumes_stay(conductor: Conductor) -> None:
     """Also if no host has room: the volume is reserved until the guest runs again."""
     conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"})
