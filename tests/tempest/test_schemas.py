@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from fleet_api.compute.services import number_of
 from tests.hostile.conftest import opened
 from tests.hostile.objects import Objects
 from tests.hostile.people import ADMINISTRATOR, MEMBER
@@ -84,7 +85,8 @@ def _of_version(route: str, ours: Mapping[str, str], version: str) -> Mapping[st
     """Before uuids hypervisors have numbers, and are looked for by name."""
     if _number(version) >= (2, 53) or "{hypervisor_id}" not in route:
         return ours
-    return {**ours, "hypervisor": ours["host"] if route.endswith(("/search", "/servers")) else "1"}
+    by_name = route.endswith(("/search", "/servers"))
+    return {**ours, "hypervisor": ours["host"] if by_name else str(number_of(ours["hypervisor"]))}
 
 
 def _number(version: str) -> schemas.Version:
