@@ -140,7 +140,8 @@ class BalanceKeeper:
 
 
 def _modes(connection: Connection) -> dict[str, str]:
-    found = {each.name: balance_states.mode_of(each.metadata) for each in aggregates.list_all(connection)}
+    said = aggregates.values_of(connection, balance_states.METADATA)
+    found = {name: balance_states.mode_of({balance_states.METADATA: mode}) for name, mode in said.items()}
     return {name: mode for name, mode in sorted(found.items()) if mode != balance_states.OFF}
 
 

@@ -76,9 +76,7 @@ def _chosen(tx: Transaction, host: str, settings: RecoverySettings) -> tuple[str
 
     Its aggregates choose. Without their word it is that of the configuration.
     """
-    wishes = {
-        each.metadata[METADATA] for each in aggregates.list_all(tx) if host in each.hosts and METADATA in each.metadata
-    }
+    wishes = {each.metadata[METADATA] for each in aggregates.having(tx, METADATA) if host in each.hosts}
     if not wishes:
         lacking = "" if settings.fence_command else "[recovery] fence_command is not set"
         return settings.fence, settings.fence_command, lacking

@@ -47,7 +47,7 @@ class Watch:
 
 def is_used(connection: Connection, settings: RecoverySettings) -> bool:
     """Return True if a host may have to be recovered."""
-    on = any(each.metadata.get(METADATA) == ON for each in aggregates.list_all(connection))
+    on = ON in aggregates.values_of(connection, METADATA).values()
     return settings.enabled or on or recoveries.any_open(connection)
 
 
@@ -74,7 +74,7 @@ def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: d
     if fleet.paused:
         return Watch(stopped=those, domains=stopped, paused=True)
     wait_s = max(settings.wait_time_s, down_time_s)
-    covered = _covered(aggregates.list_all(tx), settings.enabled) if down else {}
+    covered = _covered(aggregates.having(tx, METADATA), settings.enabled) if down else {}
     due = {}
     for each in down:
         calm = max(since[FLEET], since.get(of_host.get(each.host, FLEET), since[FLEET]))

@@ -80,3 +80,18 @@ class Rows:
             for table, rows in self._of:
                 if rows:
                     connection.execute(table.insert(), rows)
+
+
+@contextlib.contextmanager
+def statements(engine: sa.Engine) -> Iterator[list[str]]:
+    """The statements that are sent within this context."""
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        sent.append(statement)
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)

@@ -22,6 +22,7 @@ from fleet.db.tables import models
 from fleet.failpoints import names
 from fleet.objects import BuildRequest
 from fleet.telemetry import metrics
+from tests.functional import databases
 from tests.functional.test_maintenance import HOSTS, Stage
 from tests.worlds.conductor import BALANCED, context
 
@@ -86,6 +87,15 @@ def test_nothing_is_looked_at_unless_it_is_wanted(stage: BalanceStage) -> None:
     stage.set_mode("off")
     stage.pass_looks(LOOKS + 1)
     assert ([], "off") == (stage.rounds(), stage.conductor.operator.list_balances()[0]["mode"])
+
+
+def test_a_look_at_a_fleet_that_is_not_balanced_reads_no_hosts(stage: BalanceStage, database: Database) -> None:
+    """It comes every few seconds on each conductor, and a fleet may have 100,000 hosts in aggregates."""
+    stage.conductor.operator.set_aggregate_metadata("web", {"ssd": "true"})
+    with databases.statements(database.engine) as read:
+        stage.conductor.balance_keeper.look()
+    tables = (models.aggregate_metadata.name, models.aggregate_hosts.name, models.instances.name)
+    assert [True, False, False] == [any(table in each for each in read) for table in tables]
 
 
 def test_what_was_seen_before_it_was_turned_off_is_its_history(stage: BalanceStage) -> None:

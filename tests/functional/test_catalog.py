@@ -213,6 +213,15 @@ def test_the_name_of_an_aggregate_may_be_the_id_of_another(conductor: Conductor)
     assert ["other"] == [each["name"] for each in operator.list_aggregates()]
 
 
+def test_digits_that_are_no_id_find_no_aggregate(conductor: Conductor) -> None:
+    """An id is found by the text that lists show; databases have ids up to a size."""
+    found = conductor.operator.create_aggregate("racks")["id"]
+    for text in (f"0{found}", f"+{found}", "٣", "9" * 10, "9" * 200):
+        with pytest.raises(errors.NotFound, match="could not be found"):
+            conductor.operator.show_aggregate(text)
+    assert "racks" == conductor.operator.show_aggregate(str(found))["name"]
+
+
 def test_an_aggregate_with_hosts_stays(conductor: Conductor, database: Database) -> None:
     """Without hosts it goes, schedulers read that it has gone, and its name is free."""
     feed = ChangeFeed(database)

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
-
 import orjson
 import pytest
-import sqlalchemy as sa
 
 from conductor_stub.operators import instance_list
 from fleet import errors
@@ -18,6 +13,7 @@ from fleet.db.instances import instance_listing, instance_values, instances
 from fleet.objects import BuildRequest, Image
 from fleet.rpc.clients import OperatorCalls
 from tests import factories
+from tests.functional import databases
 from tests.worlds.conductor import Conductor, context
 
 pytestmark = pytest.mark.every_database
@@ -131,7 +127,7 @@ def test_a_brief_list_reads_no_column_that_it_does_not_show(conductor: Conductor
     flavor = {"vcpus": 1, "memory_mb": 64}
     image = Image(id="i1", properties={f"key{number}": "x" * 250 for number in range(60)}).to_wire()
     conductor.create(name="large", flavor=flavor, image=image, max_count=1000, min_count=1000)
-    with statements(conductor.database.engine) as sent:
+    with databases.statements(conductor.database.engine) as sent:
         listed = conductor.operator.list_instances(brief=True)
     assert 1000 == len(listed)
     assert set(instance_listing.BRIEF) == listed[0].keys()
@@ -158,21 +154,6 @@ def test_an_answer_that_would_be_too_large_is_refused(conductor: Conductor, monk
     (last,) = conductor.operator.list_instances(marker=first[-1]["uuid"])
     brief = conductor.operator.list_instances(brief=True)
     assert [each["uuid"] for each in brief] == [each["uuid"] for each in (*first, last)]
-
-
-@contextlib.contextmanager
-def statements(engine: sa.Engine) -> Iterator[list[str]]:
-    """The statements that are sent within this context."""
-    sent: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        sent.append(statement)
-
-    sa.event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", note)
 
 
 UUID = factories.uuid(1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import datetime
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -22,6 +23,9 @@ METADATA = models.aggregate_metadata
 
 #: Their rows have the name of an aggregate.
 _BALANCING = (models.balances, models.balance_rounds)
+
+#: No database has an id with more of them (of 32 bits).
+_ID_DIGITS = 9
 
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
@@ -50,10 +54,10 @@ def create(tx: Transaction, uuid: str, name: str, metadata: Mapping[str, str], n
 
 def named(connection: Transaction | sa.Connection, name: str) -> Aggregate:
     """Find an aggregate by its name only: a name may be the id of another aggregate. :raises errors.NotFound:"""
-    for each in list_all(connection):
-        if each.name == name:
-            return each
-    raise errors.NotFound(kind="Aggregate", name=name)
+    rows = [row for row in connection.execute(_LIVE.where(AGGREGATES.c.name == name)) if row.name == name]
+    if not rows:
+        raise errors.NotFound(kind="Aggregate", name=name)
+    return _whole(connection, rows)[0]
 
 
 def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
@@ -61,16 +65,23 @@ def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
 
     :raises errors.NotFound: errors.Conflict: several uuids begin so
     """
-    there = list_all(connection)
+    columns = (AGGREGATES.c.uuid == name, AGGREGATES.c.name == name)
+    rows = connection.execute(_LIVE.where(sa.or_(*columns, *_with_id(name)))).all()
     for known in ("uuid", "name", "id"):
-        for each in there:
-            if name == str(getattr(each, known)):
-                return each
+        for row in rows:
+            if name == str(getattr(row, known)):
+                return _whole(connection, [row])[0]
     uuid = lookup.find(connection, "Aggregate", AGGREGATES, name, sa.not_(AGGREGATES.c.deleted))
-    for each in there:
-        if each.uuid == uuid:
-            return each
-    raise errors.NotFound(kind="Aggregate", name=name)
+    rows = connection.execute(_LIVE.where(AGGREGATES.c.uuid == uuid)).all()
+    if not rows:
+        raise errors.NotFound(kind="Aggregate", name=name)
+    return _whole(connection, rows)[0]
+
+
+def _with_id(text: str) -> Sequence[sa.ColumnElement[bool]]:
+    """The condition that finds an id by its text; none if the text is no id that a database has."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _ID_DIGITS
+    return [AGGREGATES.c.id == int(text)] if is_number else []
 
 
 def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
@@ -184,6 +195,33 @@ def list_all(connection: Transaction | sa.Connection, newer_than: int | None = N
         rows = connection.execute(_LIVE).all()
     else:
         rows = connection.execute(_CHANGED, {"newer": newer_than}).all()
+    return _whole(connection, rows)
+
+
+def having(connection: Transaction | sa.Connection, key: str) -> list[Aggregate]:
+    """Live aggregates whose metadata have a key."""
+    theirs = sa.select(METADATA.c.aggregate_id).where(METADATA.c.key == key)
+    return _whole(connection, connection.execute(_LIVE.where(AGGREGATES.c.id.in_(theirs))).all())
+
+
+def values_of(connection: Transaction | sa.Connection, key: str) -> dict[str, str]:
+    """Return the metadata of live aggregates under a key, by the name of the aggregate. Their hosts are not read."""
+    query = (
+        sa.select(AGGREGATES.c.name, METADATA.c.value)
+        .join_from(AGGREGATES, METADATA, AGGREGATES.c.id == METADATA.c.aggregate_id)
+        .where(METADATA.c.key == key, sa.not_(AGGREGATES.c.deleted))
+        .order_by(AGGREGATES.c.name)
+    )
+    return {row.name: row.value for row in connection.execute(query)}
+
+
+def names(connection: Transaction | sa.Connection) -> dict[str, str]:
+    """Return the names of live aggregates by uuid."""
+    return {row.uuid: row.name for row in connection.execute(_LIVE)}
+
+
+def _whole(connection: Transaction | sa.Connection, rows: Sequence[Any]) -> list[Aggregate]:
+    """:param rows: of aggregates. Their hosts and metadata are read"""
     if not rows:
         return []
     keys = [row.id for row in rows]

@@ -17,6 +17,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.tables import models
 from fleet.db.tables.sql_types import Columns, Select, Values
+from fleet.objects import aggregate
 from fleet.objects.aggregate import zones_of
 from fleet.objects.tolerance import AGGREGATE, FLEET, ZONE, Tolerance
 
@@ -38,7 +39,7 @@ class Grouped(Protocol):
 def list_all(connection: Transaction | sa.Connection) -> list[Tolerance]:
     """Return the promises whose scope exists. Of an aggregate, with its present name."""
     rows = connection.execute(_ALL).all()
-    names = {each.uuid: each.name for each in aggregates.list_all(connection)} if rows else {}
+    names = aggregates.names(connection) if any(row.kind == AGGREGATE for row in rows) else {}
     found = []
     for row in rows:
         name = names.get(row.name) if row.kind == AGGREGATE else row.name
@@ -97,7 +98,8 @@ def _stored_name(tx: Transaction, kind: str, name: str) -> str:
 
 def _require_zone(tx: Transaction, name: str, default_zone: str) -> None:
     """:raises errors.NotFound:"""
-    zones = (zone for each in aggregates.list_all(tx) for zone in zones_of(each.metadata))
+    said = aggregates.values_of(tx, aggregate.ZONE).values()
+    zones = (zone for value in said for zone in zones_of({aggregate.ZONE: value}))
     if name != default_zone and name not in zones:
         raise errors.NotFound(kind="Zone", name=name)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, cast
 
 import sqlalchemy as sa
@@ -18,8 +18,6 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates, services
 from fleet.db.tables import models
 from fleet.db.tables.hosts import NodeRow
-from fleet.objects import Aggregate
-from fleet.objects.aggregate import zones_of
 from fleet.objects.room import Amount, Room
 
 NODES = models.compute_nodes
@@ -79,7 +77,7 @@ def rooms(
         hosts.update(tx.execute(_THESE, {"these": sorted(nodes)}).scalars())
     if not hosts:
         return []
-    zones = _zones(aggregates.list_all(tx))
+    zones = aggregates.zones(tx, hosts)
     found = cast("Sequence[_Node]", tx.execute(_ROOMS, {"hosts": sorted(hosts)}).all())
     up = [row for row in found if services.is_up(row, now, down_time_s)]
     return [
@@ -100,11 +98,3 @@ def _room(row: _Node, anew: int, new: bool, zones: frozenset[str]) -> Room:
 def _usable(total: int, reserved: int, ratio: float, used: int) -> float:
     """Return the capacity that the scheduler offers to builds. A ratio of 0 is the scheduler's own option."""
     return capacity.usable(capacity.limit(float(total), float(reserved), ratio), used) if ratio else math.inf
-
-
-def _zones(found: Iterable[Aggregate]) -> dict[str, frozenset[str]]:
-    zones: dict[str, frozenset[str]] = {}
-    for each in found:
-        named = zones_of(each.metadata)
-        zones.update((host, named | zones.get(host, frozenset())) for host in (each.hosts if named else ()))
-    return zones
