@@ -49,3 +49,8 @@ class Demand:
     lifetimes_s: Sequence[float | None]
     at_s: float = 0.0
     name: str = ""
+
+    @classmethod
+    def of_instance(cls, asked: JSONMapping) -> Demand:
+        """:param asked: the request of an instance, as the operator method ``requests_of`` returns it"""
+        return cls(asked["request_spec"], asked["filter_properties"], [None], name=asked["uuid"])

@@ -94,9 +94,7 @@ def of_instances(
     found: dict[str, Demand] = {}
     with progress.shown(len(uuids), "guests read", verbose_level, lines) as shown:
         for part in pages.requests(conductor.operator, uuids, live=live):
-            for each in part:
-                name = each["uuid"]
-                found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
+            found.update((each["uuid"], Demand.of_instance(each)) for each in part)
             shown.show(len(found), "")
     return found
 

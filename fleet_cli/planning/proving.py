@@ -48,9 +48,7 @@ def _run(
         found: dict[str, Demand | errors.FleetError] = {}
         with progress.shown(len(uuids), "guests read", verbose, LINES) as shown:
             for part in pages.requests(shown_by.conductor.operator, uuids):
-                for each in part:
-                    name = each["uuid"]
-                    found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
+                found.update((each["uuid"], Demand.of_instance(each)) for each in part)
                 shown.show(len(found), "")
         return found
 

@@ -101,11 +101,7 @@ class Prover:
         }
 
     def _requests_of(self, uuids: Sequence[str]) -> Mapping[str, Demand]:
-        found = {}
-        for each in self._ask(list(uuids)):
-            name = each["uuid"]
-            found[name] = Demand(each["request_spec"], each["filter_properties"], [None], name=name)
-        return found
+        return {each["uuid"]: Demand.of_instance(each) for each in self._ask(list(uuids))}
 
 
 def guard_of(lost: Lost, follower: Follower) -> guard.Guard:
