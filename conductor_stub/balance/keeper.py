@@ -140,8 +140,8 @@ class BalanceKeeper:
 
 
 def _modes(connection: Connection) -> dict[str, str]:
-    said = aggregates.values_of(connection, balance_states.METADATA)
-    found = {name: balance_states.mode_of({balance_states.METADATA: mode}) for name, mode in said.items()}
+    said = aggregates.metadata_under(connection, balance_states.METADATA)
+    found = {name: balance_states.mode_of(metadata) for name, metadata in said.items()}
     return {name: mode for name, mode in sorted(found.items()) if mode != balance_states.OFF}
 
 

@@ -47,7 +47,7 @@ class Watch:
 
 def is_used(connection: Connection, settings: RecoverySettings) -> bool:
     """Return True if a host may have to be recovered."""
-    on = ON in aggregates.values_of(connection, METADATA).values()
+    on = any(each[METADATA] == ON for each in aggregates.metadata_under(connection, METADATA).values())
     return settings.enabled or on or recoveries.any_open(connection)
 
 

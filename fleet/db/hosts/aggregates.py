@@ -24,9 +24,6 @@ METADATA = models.aggregate_metadata
 #: Their rows have the name of an aggregate.
 _BALANCING = (models.balances, models.balance_rounds)
 
-#: No database has an id with more of them (of 32 bits).
-_ID_DIGITS = 9
-
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
 _DELETED = (
@@ -65,8 +62,8 @@ def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
 
     :raises errors.NotFound: errors.Conflict: several uuids begin so
     """
-    columns = (AGGREGATES.c.uuid == name, AGGREGATES.c.name == name)
-    rows = connection.execute(_LIVE.where(sa.or_(*columns, *_with_id(name)))).all()
+    texts = (AGGREGATES.c.uuid, AGGREGATES.c.name, sa.cast(AGGREGATES.c.id, sa.String(20)))
+    rows = connection.execute(_LIVE.where(sa.or_(*(text == name for text in texts)))).all()
     for known in ("uuid", "name", "id"):
         for row in rows:
             if name == str(getattr(row, known)):
@@ -76,12 +73,6 @@ def find(connection: Transaction | sa.Connection, name: str) -> Aggregate:
     if not rows:
         raise errors.NotFound(kind="Aggregate", name=name)
     return _whole(connection, rows)[0]
-
-
-def _with_id(text: str) -> Sequence[sa.ColumnElement[bool]]:
-    """The condition that finds an id by its text; none if the text is no id that a database has."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _ID_DIGITS
-    return [AGGREGATES.c.id == int(text)] if is_number else []
 
 
 def add_host(tx: Transaction, name: str, host: str) -> Aggregate:
@@ -204,15 +195,15 @@ def having(connection: Transaction | sa.Connection, key: str) -> list[Aggregate]
     return _whole(connection, connection.execute(_LIVE.where(AGGREGATES.c.id.in_(theirs))).all())
 
 
-def values_of(connection: Transaction | sa.Connection, key: str) -> dict[str, str]:
-    """Return the metadata of live aggregates under a key, by the name of the aggregate. Their hosts are not read."""
+def metadata_under(connection: Transaction | sa.Connection, key: str) -> dict[str, dict[str, str]]:
+    """Return the metadata of live aggregates that have a key, by name, with this key alone. Their hosts are not read."""
     query = (
         sa.select(AGGREGATES.c.name, METADATA.c.value)
         .join_from(AGGREGATES, METADATA, AGGREGATES.c.id == METADATA.c.aggregate_id)
         .where(METADATA.c.key == key, sa.not_(AGGREGATES.c.deleted))
         .order_by(AGGREGATES.c.name)
     )
-    return {row.name: row.value for row in connection.execute(query)}
+    return {row.name: {key: row.value} for row in connection.execute(query)}
 
 
 def names(connection: Transaction | sa.Connection) -> dict[str, str]:
@@ -254,8 +245,12 @@ def zones(connection: Transaction | sa.Connection, names: Collection[str] | None
     )
     if names is not None:
         query = query.where(HOSTS.c.host.in_(sorted(names)))
-    found = ((host, zones_of({ZONE: value})) for host, value in connection.execute(query))
-    return {host: named for host, named in found if named}
+    found: dict[str, frozenset[str]] = {}
+    for host, value in connection.execute(query):
+        named = found.get(host, frozenset()) | zones_of({ZONE: value})
+        if named:
+            found[host] = named
+    return found
 
 
 def _text(moment: datetime.datetime | None) -> str | None:

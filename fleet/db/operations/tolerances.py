@@ -98,8 +98,7 @@ def _stored_name(tx: Transaction, kind: str, name: str) -> str:
 
 def _require_zone(tx: Transaction, name: str, default_zone: str) -> None:
     """:raises errors.NotFound:"""
-    said = aggregates.values_of(tx, aggregate.ZONE).values()
-    zones = (zone for value in said for zone in zones_of({aggregate.ZONE: value}))
+    zones = (zone for said in aggregates.metadata_under(tx, aggregate.ZONE).values() for zone in zones_of(said))
     if name != default_zone and name not in zones:
         raise errors.NotFound(kind="Zone", name=name)
 
