@@ -66,28 +66,29 @@ class AttachmentIntake:
         ctx = self._step_context(context)
         uuid = self._database.write(attach, uuidutils.generate_uuid(), instance.uuid, found, wanted, where, ctx)
         LOG.info("Attaching volume %s to instance %s", found.name, instance.name)
-        return self._begun(context, uuid)
+        row = self._database.read(attachments.find, uuid)
+        if row is None:
+            raise errors.NotFound(kind="Attachment", name=uuid)
+        return self._begun(context, row)
 
     @endpoint
     def detach_volume(self, context: RequestContext, name: fields.Name, volume: fields.Name) -> JSONObject:
         """Return the attachment. :raises errors.NotFound: errors.Conflict: it is not attached to this instance"""
         instance, found = self._database.read(_named, name, volume)
-        row = self._database.write(detach, instance.uuid, found.uuid, self._step_context(context))
+        before = self._database.write(detach, instance.uuid, found.uuid, self._step_context(context))
         LOG.info("Detaching volume %s from instance %s", found.name, instance.name)
-        if self._database.read(attachments.find, row.uuid) is None:
+        row = self._database.read(attachments.find, before.uuid)
+        if row is None:
             # It is over already.
-            return {**views.of_attachment(row), "status": volume_states.DETACHING}
-        return self._begun(context, row.uuid)
+            return {**views.of_attachment(before), "status": volume_states.DETACHING}
+        return self._begun(context, row)
 
     @endpoint
     def list_attachments(self, context: RequestContext, uuids: fields.Uuids) -> list[JSONObject]:
         """The attachments of these instances, oldest first."""
         return [views.of_attachment(row) for row in self._database.read(attachments.of_instances, uuids)]
 
-    def _begun(self, context: RequestContext, uuid: str) -> JSONObject:
-        row = self._database.read(attachments.find, uuid)
-        if row is None:
-            raise errors.NotFound(kind="Attachment", name=uuid)
+    def _begun(self, context: RequestContext, row: PlacedAttachment) -> JSONObject:
         self.notify(context, row)
         return views.of_attachment(row)
 

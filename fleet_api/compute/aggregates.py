@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 import falcon
@@ -139,11 +139,12 @@ class Aggregates:
     @answers.gives(_ONE)
     @bodies.takes(bodies.Body({"aggregate": _Change}))
     def on_put_one(self, request: falcon.Request, response: falcon.Response, aggregate_id: str) -> None:
+        listed = self._conductor.operator(request).list_aggregates()
         # By uuid: the name of one may be the id of another.
-        name = self._find(request, aggregate_id)["uuid"]
+        name = _one(listed, aggregate_id)["uuid"]
         wanted = bodies.part(request, "aggregate", _Change)
         # Before the zone changes: a request that is refused has no effect.
-        self._require_free(request, wanted.name, name)
+        _require_free(listed, wanted.name, name)
         if wanted.availability_zone is not None:
             metadata = {_ZONE: wanted.availability_zone or None}
             self._conductor.operator(request).set_aggregate_metadata(name=name, metadata=metadata)
@@ -171,14 +172,20 @@ class Aggregates:
         changed = work(self._conductor.operator(request), found["uuid"], wanted)
         response.media = {"aggregate": view(request, changed)}
 
-    def _require_free(self, request: falcon.Request, name: str | None, uuid: str) -> None:
-        """:raises errors.Conflict: another aggregate than this one has the name"""
-        for each in self._conductor.operator(request).list_aggregates():
-            if each["name"] == name and each["uuid"] != uuid:
-                raise errors.Conflict(kind="Aggregate", name=name, reason="exists already")
-
     def _find(self, request: falcon.Request, aggregate_id: str) -> JSONMapping:
-        for each in self._conductor.operator(request).list_aggregates():
-            if str(each["id"]) == aggregate_id:
-                return each
-        raise errors.NotFound(kind="Aggregate", name=aggregate_id)
+        return _one(self._conductor.operator(request).list_aggregates(), aggregate_id)
+
+
+def _one(listed: Sequence[JSONMapping], aggregate_id: str) -> JSONMapping:
+    """:raises errors.NotFound:"""
+    for each in listed:
+        if str(each["id"]) == aggregate_id:
+            return each
+    raise errors.NotFound(kind="Aggregate", name=aggregate_id)
+
+
+def _require_free(listed: Sequence[JSONMapping], name: str | None, uuid: str) -> None:
+    """:raises errors.Conflict: another aggregate than this one has the name"""
+    for each in listed:
+        if each["name"] == name and each["uuid"] != uuid:
+            raise errors.Conflict(kind="Aggregate", name=name, reason="exists already")

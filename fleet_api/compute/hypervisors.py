@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 import falcon
@@ -110,8 +110,8 @@ class Hypervisors:
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
 
-    def _all(self, request: falcon.Request) -> list[JSONMapping]:
-        return [{**each} for each in pages.hosts(self._conductor.operator(request))]
+    def _all(self, request: falcon.Request) -> Sequence[JSONMapping]:
+        return pages.hosts(self._conductor.operator(request))
 
     def _matching(self, request: falcon.Request) -> list[JSONMapping]:
         """Return the nodes whose names have the text that the query asks for in them; all if it asks for none."""
