@@ -20,8 +20,8 @@ _CLASSES = (2, 50)
 
 @dataclasses.dataclass(frozen=True)
 class Face:
-    """``limited`` are what a fleet limits, ``unlimited`` what it does not: -1. ``fixed`` have a limit that nobody changes.
-    ``until`` has names of older versions.
+    """The names that quota sets show. An administrator sets the limits of ``limited``; those of ``fixed`` are fleet's own.
+    ``unlimited`` have none and show -1. ``until`` has names of older versions.
 
     ``absolute`` are the names of a limit and of its use in ``/limits``, ``constant`` those that have one value there.
     """

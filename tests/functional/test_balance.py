@@ -574,7 +574,7 @@ def test_the_busy_guest_moves(stage: BalanceStage) -> None:
 
 
 def test_a_move_that_would_break_a_promise_is_neither_suggested_nor_made(stage: BalanceStage) -> None:
-    """The scheduler learns of both that nobody has asked for the move."""
+    """Both requests tell the scheduler that the balancer moves the guest."""
     stage.set_mode("auto")
     stage.pass_looks(LOOKS + 1)
     moved = [each["destination"] for each in stage.rounds()[0]["moves"]]

@@ -324,7 +324,7 @@ def test_a_volume_that_was_being_attached_is_available(conductor: Conductor) -> 
 
 
 def test_a_volume_of_an_instance_on_no_host_is_given_back_at_once(conductor: Conductor) -> None:
-    """Nobody is left who could detach it. While the instance is built elsewhere the volume is the guest's."""
+    """No host has a guest to take it from. While a host builds the instance, the volume stays reserved for its guest."""
     uuid, volume = with_a_volume(conductor)
     shelve(conductor, uuid)
     conductor.scheduler.answers.append(errors.NoValidHost(reason="all full"))

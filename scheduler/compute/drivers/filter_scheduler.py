@@ -24,7 +24,8 @@ from scheduler.compute.drivers import capacity_count, judged_parts, kept_decisio
 from scheduler.compute.drivers.driver import Notifier, Scheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.drivers.shadow import ShadowPipeline
-from scheduler.compute.tolerance.admission import PROMISED, Admission
+from scheduler.compute.tolerance import requests
+from scheduler.compute.tolerance.admission import Admission
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
@@ -103,7 +104,7 @@ class FilterScheduler(Scheduler):
         made = self._decider.look(context, named, best, request.holding)
         found = explanation(made)
         refusal = ""
-        if made.complete and request.filter_properties.get(PROMISED) is True:
+        if made.complete and requests.is_balancing(request):
             refusal = self.admission.refusal(named, made)
         if refusal:
             code = Reason.TOLERANCE.value

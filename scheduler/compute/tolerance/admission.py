@@ -2,10 +2,9 @@
 """Makes placements keep the promises to survive losses.
 
 By the policy of a promise, a host that would break it is used with a warning, as the last choice, or not at all.
+:mod:`scheduler.compute.tolerance.requests` says which requests pass, and which are refused whatever the policy.
 
-Called by :mod:`scheduler.compute.drivers.filter_scheduler` and :mod:`scheduler.compute.planning.losses.promises`. What
-passes: an instance whose host an administrator has named, one that is evacuated, and a flavor with the extra spec
-``tolerance:pass`` = ``true``.
+Called by :mod:`scheduler.compute.drivers.filter_scheduler` and :mod:`scheduler.compute.planning.losses.promises`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from oslo_log import log as logging
 
@@ -24,6 +23,7 @@ from fleet.objects import Place, RequestSpec
 from fleet.objects.tolerance import LAST, REFUSE, WARN
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
+from scheduler.compute.tolerance import requests
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.compute.tolerance.guard import Admitted, Guard, Loss, Objection, Renewal
@@ -34,11 +34,6 @@ from scheduler.state.booking import Booking
 
 LOG = logging.getLogger(__name__)
 
-PASS = "tolerance:pass"
-#: Key of filter_properties: the request gives an instance of a lost host a new one.
-RESTORES = "restores"
-#: Key of filter_properties: nobody has asked for this placement, so no host is chosen that would break a promise.
-PROMISED = "promised"
 #: Further choices of a host for one request.
 _TRIES = 3
 #: Instances that were admitted since the newest proof, at most.
@@ -101,12 +96,12 @@ class Admission:
         """Return a decision that keeps the promises, in place of ``made``, which is booked.
 
         :raises errors.NoValidHost: with Reason.TOLERANCE: no host keeps a promise whose policy is to refuse, or a move
-            that nobody has asked for would break any promise
+            of the balancer would break any promise
         """
-        if self._guard is None or _passes(request):
+        if self._guard is None or requests.passes(request):
             return made
         objection, judged = self._object(request, made)
-        if objection is not None and _is_unasked(request):
+        if objection is not None and requests.is_balancing(request):
             self._fleet.release(request.instance_uuids)
             raise self._refused(objection, made)
         refusal = objection
@@ -124,7 +119,7 @@ class Admission:
             # An objection to a node may leave other nodes of its host; one to a host's loss leaves none.
             avoided_nodes |= nodes if objection.node is None else {objection.node, *nodes}
             avoided |= hosts if objection.node is not None else {objection.host, *hosts}
-            again = self._fleet.decide(_without(request, avoided, avoided_nodes))
+            again = self._fleet.decide(requests.without(request, avoided, avoided_nodes))
             if not again.complete:
                 break
             objection, judged = self._object(request, again)
@@ -136,11 +131,11 @@ class Admission:
         raise self._refused(refusal, made)
 
     def refusal(self, request: RequestSpec, made: Decision) -> str:
-        """Return why :meth:`settled` would refuse these picks of a move that nobody has asked for; "" if it would not.
+        """Return why :meth:`settled` would refuse these picks for a move of the balancer; "" if it would not.
 
         Nothing is booked. Only these picks are looked at, and cells and devices without them.
         """
-        if _passes(request):
+        if requests.passes(request):
             return ""
         demand = demand_of(request)
         with self._lock:
@@ -169,7 +164,7 @@ class Admission:
         if guard is None or guard.only_refuses:
             return None
         nodes, hosts = self._full(request, REFUSE, is_last=True)
-        made = self._fleet.decide(_without(request, hosts, nodes))
+        made = self._fleet.decide(requests.without(request, hosts, nodes))
         if not made.complete:
             return None if guard.has(REFUSE) else made
         objection, judged = self._object(request, made)
@@ -241,12 +236,12 @@ class Admission:
     ) -> Admitted | Objection:
         node, host = pick.key, pick.key[0]
         unsafe, losses = guard.unsafe(host), guard.losses_of(host)
-        if _is_unasked(request) and (unsafe is None or unsafe.policy != REFUSE):
+        if requests.is_balancing(request) and (unsafe is None or unsafe.policy != REFUSE):
             # What is not survived anyway holds up nothing.
             unsafe, losses = None, [each for each in losses if not each.problem]
         # Its booking is counted already.
         objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand)]
-        hardware = Hardware.of([_alone(request)])
+        hardware = Hardware.of([requests.alone(request)])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
             objections.append(guard.crowded(node))
         found = guard.strictest(objections)
@@ -317,7 +312,7 @@ class Admission:
             if _node(place) in sharing:
                 return _node(place)
         if sharing:
-            shared = self._fleet.passing(_alone(request), sharing)
+            shared = self._fleet.passing(requests.alone(request), sharing)
             if shared is not None:
                 return shared
         for place in alternates:
@@ -327,7 +322,7 @@ class Admission:
         # Of all other hosts the filters know what is free.
         planned = self._fleet.free(loss.reserved)
         full = {node for node, free in planned.items() if not Guard.is_spare(loss, node, free, demand)}
-        found = self._fleet.look(_without(_alone(request), loss.hosts, full))
+        found = self._fleet.look(requests.without(requests.alone(request), loss.hosts, full))
         return found.picks[0].key if found.complete else None
 
     def _spare_alone(self, guard: Guard, request: RequestSpec, loss: Loss, demand: Amount) -> Node | None:
@@ -335,11 +330,14 @@ class Admission:
 
         Only for that the filters answer exactly whether cells and devices suffice.
         """
-        one, sharing = _alone(request), [each for each in guard.sharing(loss, demand) if each not in loss.reserved]
+        one, sharing = (
+            requests.alone(request),
+            [each for each in guard.sharing(loss, demand) if each not in loss.reserved],
+        )
         shared = self._fleet.passing(one, sharing) if sharing else None
         if shared is not None:
             return shared
-        found = self._fleet.look(_without(one, loss.hosts, loss.reserved))
+        found = self._fleet.look(requests.without(one, loss.hosts, loss.reserved))
         return found.picks[0].key if found.complete else None
 
     def _full(self, request: RequestSpec, policy: str, is_last: bool) -> tuple[set[Node], Set[str]]:
@@ -361,17 +359,6 @@ class Admission:
             if has_hardware(request):
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
             return taken, guard.unsafe_hosts(policy)
-
-
-def _passes(request: RequestSpec) -> bool:
-    forced = bool(request.force_hosts or request.force_nodes)
-    wish = str(request.flavor.extra_specs.get(PASS, "")).lower()
-    return forced or request.filter_properties.get(RESTORES) is True or wish == "true"
-
-
-def _is_unasked(request: RequestSpec) -> bool:
-    """Return True for a move of the balancer: a policy says what is done with an instance that somebody wants."""
-    return request.filter_properties.get(PROMISED) is True
 
 
 def _node(place: Place) -> Node:
@@ -400,16 +387,3 @@ def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: 
         objections.append(guard.crowded(node))
     found = guard.strictest(objections)
     return found is not None and found.policy != WARN
-
-
-def _alone(request: RequestSpec) -> RequestSpec:
-    """Return the request for one instance, on any host."""
-    return dataclasses.replace(request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=())
-
-
-def _without(request: RequestSpec, hosts: Collection[str], nodes: Collection[Node]) -> RequestSpec:
-    return dataclasses.replace(
-        *(request,),
-        ignore_hosts=(*request.ignore_hosts, *sorted(hosts)),
-        ignore_nodes=(*request.ignore_nodes, *sorted(nodes)),
-    )

@@ -117,7 +117,7 @@ def test_what_a_promise_refuses_is_explained_if_that_is_wanted(policy: str, prom
 
 
 def moves(stage: Stage, size: int, host: str) -> bool:
-    """Return whether a guest may move there when nobody asks for it."""
+    """Return whether the scheduler lets the balancer move a guest of this size to a host."""
     properties = {"promised": True, "requested_destination": {"host": host}}
     answer = stage.driver.explain(None, RequestSpec.from_wire(spec(uuid(700), size), properties), 1)
     return bool(answer["picks"])
@@ -131,7 +131,7 @@ def test_a_loss_that_is_not_survived_holds_up_moves_only_if_the_promise_refuses(
 
 
 @pytest.mark.parametrize("policy", [REFUSE, LAST, WARN])
-def test_a_move_that_nobody_asks_for_is_refused_when_it_is_made(policy: str) -> None:
+def test_a_move_of_the_balancer_is_refused_when_it_is_made(policy: str) -> None:
     """Another guest has come since it was suggested. Nothing stays booked: one of 2 fits afterwards."""
     stage = Stage(HOSTS, Tolerance(policy=policy))
     with pytest.raises(errors.NoValidHost, match="which 6 are kept") as refusal:

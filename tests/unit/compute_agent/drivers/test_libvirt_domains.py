@@ -755,7 +755,7 @@ def test_a_slow_rebuild_that_was_given_up_removes_no_later_guest(
 def test_a_libvirt_that_answers_late_does_nothing_that_was_given_up(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, work: Callable[[LibvirtDriver, Instance], object]
 ) -> None:
-    """The owner was told that it has failed, and goes on using the guest."""
+    """The conductor has told the owner that the order failed, and the owner goes on using the guest."""
     guest = builders.an_instance(node=HOST, image=Image(id=IMAGE))
     machine.driver.spawn(machine.context, guest, guest.image, [volume(2, guest.uuid)])
     before, connection, over = machine.driver._find(guest.uuid).XMLDesc(), machine.driver._connection, threading.Event()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests by what promises to survive losses mean for them, and requests for a part of their choice.
+
+Called by ``admission``, and by :mod:`scheduler.compute.drivers.filter_scheduler`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from fleet.objects import RequestSpec
+from scheduler.compute.tolerance.kept import Node
+
+PASS = "tolerance:pass"
+#: Key of filter_properties: the request gives an instance of a lost host a new one.
+RESTORES = "restores"
+#: Key of filter_properties: the request is a move of the balancer.
+PROMISED = "promised"
+
+
+def passes(request: RequestSpec) -> bool:
+    """Return True if no promise holds the request up.
+
+    An administrator has named the host, the instance is evacuated, or its flavor has the extra spec ``tolerance:pass`` =
+    ``true``.
+    """
+    forced = bool(request.force_hosts or request.force_nodes)
+    wish = str(request.flavor.extra_specs.get(PASS, "")).lower()
+    return forced or request.filter_properties.get(RESTORES) is True or wish == "true"
+
+
+def is_balancing(request: RequestSpec) -> bool:
+    """Return True for a move of the balancer. It breaks no promise: policies are for placements that users ask for."""
+    return request.filter_properties.get(PROMISED) is True
+
+
+def alone(request: RequestSpec) -> RequestSpec:
+    """Return the request for one instance, on any host."""
+    return dataclasses.replace(request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=())
+
+
+def without(request: RequestSpec, hosts: Collection[str], nodes: Collection[Node]) -> RequestSpec:
+    """Return the request that takes none of these hosts and nodes."""
+    return dataclasses.replace(
+        *(request,),
+        ignore_hosts=(*request.ignore_hosts, *sorted(hosts)),
+        ignore_nodes=(*request.ignore_nodes, *sorted(nodes)),
+    )
