@@ -19,7 +19,7 @@ from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
-from fleet.db.hosts import aggregates, hosts, services
+from fleet.db.hosts import aggregates, hosts, services, zones
 from fleet.db.hosts import labels as label_rows
 from fleet.db.instances import instances
 from fleet.db.tables.base import Row
@@ -98,6 +98,11 @@ class HostsManager:
         return [[view[name] for name in columns] for view in views]
 
     @endpoint
+    def list_zones(self, context: RequestContext) -> dict[str, bool]:
+        """The zones that have hosts, each with whether one of its hosts is up and enabled."""
+        return self._database.read(zones.in_use, self._clock(), self._service_down_time_s, self._default_zone)
+
+    @endpoint
     def show_host(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """:raises errors.NotFound:"""
 
@@ -124,13 +129,13 @@ class HostsManager:
             agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
         else:
             agents = services.of_hosts(connection, services.COMPUTE, names)
-        zones = {host: ",".join(sorted(named)) for host, named in aggregates.zones(connection, names).items()}
+        zoned = {host: ",".join(sorted(named)) for host, named in aggregates.zones(connection, names).items()}
         health = {host: self._health(agent) for host, agent in agents.items()}
         labelled = label_rows.of_hosts(connection, names)
         for view in views:
             view["node"] = view.pop("hypervisor_hostname")
             view.update(health.get(view["host"]) or self._health(None))
-            view.update(zone=zones.get(view["host"], self._default_zone), labels=labelled.get(view["host"], {}))
+            view.update(zone=zoned.get(view["host"], self._default_zone), labels=labelled.get(view["host"], {}))
             view["updated_at"] = plain(view["updated_at"])
         return views
 

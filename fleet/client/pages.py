@@ -58,6 +58,19 @@ def host_table(operator: OperatorCalls, columns: Sequence[str]) -> list[list[Any
     return [row[:-1] for row in rows]
 
 
+def zones(operator: OperatorCalls) -> dict[str, bool]:
+    """Return the zones that have hosts, each with whether one of its hosts is up and enabled."""
+    try:
+        return operator.list_zones()
+    except errors.VersionPinned:
+        # The conductor is too old to add up.
+        found: dict[str, bool] = {}
+        for zones_of_host, state, status in host_table(operator, ["zone", "state", "status"]):
+            for zone in zones_of_host.split(","):
+                found[zone] = found.get(zone, False) or (state, status) == ("up", "enabled")
+        return dict(sorted(found.items()))
+
+
 def services(operator: OperatorCalls) -> list[ListedService]:
     """Return all services, by binary and host."""
 

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import falcon
 from typing_extensions import TypedDict
 
 from fleet.client import pages
-from fleet.json_codec import JSONMapping, JSONObject
 from fleet_api.requests import answers, guard
 from fleet_api.requests.conductor import Conductor
 
-#: What zones show of their hosts.
-_OF_ZONES = ("host", "zone", "state", "status", "updated_at")
+#: What the detailed view reads of hosts.
+_COLUMNS = ("host", "zone", "state", "status", "updated_at")
 
 
 class ServiceOfZone(TypedDict):
@@ -30,7 +29,7 @@ class ZoneState(TypedDict):
 class ZoneShown(TypedDict):
     """``hosts`` is null, or has the services of each host."""
 
-    zoneName: str | None
+    zoneName: str
     zoneState: ZoneState
     hosts: dict[str, dict[str, ServiceOfZone]] | None
 
@@ -45,35 +44,25 @@ class Zones:
     @guard.by("compute:zones:get")
     @answers.gives(_ZONES)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = self._list(request, detail=False)
+        found = pages.zones(self._conductor.operator(request))
+        response.media = {"availabilityZoneInfo": [_view(name, takes, None) for name, takes in found.items()]}
 
     @guard.by("fleet:others")
     @answers.gives(_ZONES)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = self._list(request, detail=True)
+        zones: dict[str, dict[str, ServiceOfZone]] = {}
+        for host, named, state, status, seen in pages.host_table(self._conductor.operator(request), _COLUMNS):
+            service = ServiceOfZone(available=state == "up", active=status == "enabled", updated_at=(seen or "")[:19])
+            for zone in named.split(","):
+                zones.setdefault(zone, {})[host] = service
+        response.media = {"availabilityZoneInfo": [_detailed(name, zones[name]) for name in sorted(zones)]}
 
-    def _list(self, request: falcon.Request, detail: bool) -> JSONObject:
-        zones: dict[str, JSONObject] = {}
-        for row in pages.host_table(self._conductor.operator(request), _OF_ZONES):
-            host = dict(zip(_OF_ZONES, row, strict=True))
-            for zone in host["zone"].split(","):
-                zones.setdefault(zone, {})[host["host"]] = host
-        return {"availabilityZoneInfo": [self._view(name, zones[name], detail) for name in sorted(zones)]}
 
-    @staticmethod
-    def _view(name: str, hosts: JSONMapping, detail: bool) -> ZoneShown:
-        states: Iterable[tuple[str, bool, bool]] = [
-            (host, each["state"] == "up", each["status"] == "enabled") for host, each in hosts.items()
-        ]
-        shown: dict[str, dict[str, ServiceOfZone]] = {
-            host: {
-                "nova-compute": {
-                    "available": up,
-                    "active": enabled,
-                    "updated_at": (hosts[host]["updated_at"] or "")[:19],
-                }
-            }
-            for host, up, enabled in states
-        }
-        available = any(up and enabled for _host, up, enabled in states)
-        return {"zoneName": name, "zoneState": {"available": available}, "hosts": shown if detail else None}
+def _detailed(name: str, services: Mapping[str, ServiceOfZone]) -> ZoneShown:
+    takes = any(each["available"] and each["active"] for each in services.values())
+    return _view(name, takes, {host: {"nova-compute": each} for host, each in services.items()})
+
+
+def _view(name: str, takes: bool, hosts: dict[str, dict[str, ServiceOfZone]] | None) -> ZoneShown:
+    """:param takes: a host of the zone is up and enabled"""
+    return {"zoneName": name, "zoneState": {"available": takes}, "hosts": hosts}

@@ -62,7 +62,7 @@ METHODS: dict[str, dict[str | None, list[str]]] = {
                      "list_volume_types", "create_snapshot", "list_snapshots", "show_snapshot", "delete_snapshot",
                      "get_console_output", "list_quotas", "list_acts", "show_quota", "delete_quota", "manage_volume",
                      "unmanage_volume", "list_manageable", "attach_volume", "detach_volume", "list_attachments",
-                     "update_volume", "use_over_time", "host_table"],
+                     "update_volume", "use_over_time", "host_table", "list_zones"],
         "volume": ["place_volume", "report_pools", "get_host_volumes", "get_removable_volumes", "volume_done",
                    "volume_failed", "volume_measured", "volume_steps"],
         "baseapi": ["ping"],

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 import pytest
 
@@ -90,6 +92,39 @@ def test_a_fleet_of_many_hosts_can_be_listed(conductor: Conductor, monkeypatch: 
     assert ["h1", "h2", "h3", "h4"] == [each["host"] for each in pages.services(calls)]
     assert [["h1", "up"], ["h2", "up"], ["h3", "up"], ["h4", "up"]] == pages.host_table(calls, ["host", "state"])
     assert 2 == largest
+
+
+def test_zones_are_those_of_the_hosts(conductor: Conductor) -> None:
+    """By the default zone, by several zones of a host, and with a zone that has no host that is up and enabled."""
+    for name in ("h1", "h2", "h3", "h4", "h5", "h6"):
+        conductor.add_host(name)
+    zones = {"h2": "near, far", "h3": "far", "h4": "off", "h5": "gone", "h6": " , "}
+    for host, zone in zones.items():
+        conductor.operator.create_aggregate(f"row-{host}", {"availability_zone": zone, "ssd": "true"})
+        conductor.operator.add_aggregate_host(f"row-{host}", host)
+    conductor.operator.create_aggregate("rack", {"ssd": "true"})
+    conductor.operator.add_aggregate_host("rack", "h3")
+    conductor.operator.create_aggregate("empty", {"availability_zone": "empty"})
+    conductor.operator.update_service("h4", True, "fleet-compute", "broken")
+    conductor.operator.force_down("h3", True)
+    conductor.operator.force_down("h5", True)
+    expected = {"far": True, "gone": False, "near": True, "nova": True, "off": False}
+    assert expected == conductor.operator.list_zones()
+    assert expected == pages.zones(OperatorCalls(_without("list_zones", conductor)))
+    conductor.operator.force_down("h2", True)
+    conductor.clock.advance(1000)
+    assert dict.fromkeys(expected, False) == conductor.operator.list_zones()
+
+
+def _without(missing: str, conductor: Conductor) -> Callable[..., object]:
+    """Calls of a conductor that is too old for a method."""
+
+    def call(method: str, **arguments: object) -> object:
+        if method == missing:
+            raise errors.VersionPinned(topic="conductor", method=method, needs="1.25", cap="1.24", pin="auto")
+        return getattr(conductor.operator, method)(**arguments)
+
+    return call
 
 
 def test_a_conductor_that_knows_no_parts_lists_all_hosts(conductor: Conductor) -> None:

@@ -311,6 +311,14 @@ def _with_alarm(row: ServiceRow, alarm: str) -> Columns:
     return {"disabled": bool(alarm), "disabled_reason": shown} if changed and (alarm or ours) else {}
 
 
+def states(now: datetime.datetime, down_time_s: float) -> tuple[sa.ColumnElement[int], sa.ColumnElement[int]]:
+    """Return what :func:`is_up` says, and whether a service is enabled, as columns: 1 or 0."""
+    around = seconds(down_time_s)
+    seen = SERVICES.c.last_seen_up.between(now - around, now + around)
+    up = sa.case((sa.and_(sa.not_(SERVICES.c.forced_down), seen), 1), else_=0)
+    return up, sa.case((SERVICES.c.disabled, 0), else_=1)
+
+
 def is_up(service: _Alive, now: datetime.datetime, down_time_s: float) -> bool:
     """Return True if the service sent a heartbeat within ``down_time_s`` seconds and is not forced down."""
     if service.forced_down or service.last_seen_up is None:

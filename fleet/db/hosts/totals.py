@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from fleet.clock import seconds
-from fleet.db.hosts.services import COMPUTE
+from fleet.db.hosts import services
 from fleet.db.tables import models
 from fleet.db.tables.sql_types import AnyRow
 
@@ -40,15 +39,14 @@ class Totals(NamedTuple):
 
 def read(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> dict[tuple[bool, bool], Totals]:
     """Return the totals by (up, enabled), the state of the agent. A state without hosts is left out."""
-    around = seconds(down_time_s)
-    seen = _SERVICES.c.last_seen_up.between(now - around, now + around)
-    is_up = sa.case((sa.and_(sa.not_(_SERVICES.c.forced_down), seen), 1), else_=0)
-    enabled = sa.case((_SERVICES.c.disabled, 0), else_=1)
+    is_up, enabled = services.states(now, down_time_s)
     sums = [sum_.label(f"{kind}_{name}") for name in RESOURCES for kind, sum_ in _sums(name).items()]
     state = [is_up.label("up"), enabled.label("enabled")]
     query = (
         sa.select(*state, sa.func.count(sa.distinct(_NODES.c.host)).label("hosts"), *sums)
-        .join_from(_NODES, _SERVICES, sa.and_(_SERVICES.c.host == _NODES.c.host, _SERVICES.c.binary == COMPUTE))
+        .join_from(
+            _NODES, _SERVICES, sa.and_(_SERVICES.c.host == _NODES.c.host, _SERVICES.c.binary == services.COMPUTE)
+        )
         .where(sa.not_(_NODES.c.deleted), sa.not_(_SERVICES.c.deleted))
         .group_by(sa.literal_column("up"), sa.literal_column("enabled"))
         .order_by(sa.literal_column("up"), sa.literal_column("enabled"))

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the zone, host and node that a request names exist.
+"""The zones of the fleet, and a check that the zone, host and node that a request names exist.
 
-Called by :mod:`conductor_stub.builds.intake` and :mod:`conductor_stub.builds.unshelving`.
+Called by :mod:`conductor_stub.operators.hosts`, :mod:`conductor_stub.builds.intake` and
+:mod:`conductor_stub.builds.unshelving`.
 """
 
 from __future__ import annotations
+
+import datetime
 
 import sqlalchemy as sa
 
 from fleet import errors
 from fleet.db.engine.database import Connection
-from fleet.db.hosts.aggregates import AGGREGATES, METADATA
+from fleet.db.hosts import services
+from fleet.db.hosts.aggregates import AGGREGATES, HOSTS, METADATA
 from fleet.db.hosts.hosts import NODES
+from fleet.db.hosts.services import COMPUTE, SERVICES
 from fleet.objects import Zone
 from fleet.objects.aggregate import ZONE, zones_of
 
@@ -22,6 +27,39 @@ _NAMED = (
     .distinct()
     .order_by(METADATA.c.value)
 )
+#: Hosts, each with what its aggregates say of their zone. What names none is as if it were not there.
+_ZONED = (
+    sa.select(HOSTS.c.host, METADATA.c.value)
+    .join_from(HOSTS, METADATA, HOSTS.c.aggregate_id == METADATA.c.aggregate_id)
+    .join(AGGREGATES, AGGREGATES.c.id == HOSTS.c.aggregate_id)
+    .where(METADATA.c.key == ZONE, sa.not_(AGGREGATES.c.deleted))
+    .where(sa.func.trim(sa.func.replace(METADATA.c.value, ",", "")) != "")
+    .subquery()
+)
+
+
+def in_use(connection: Connection, now: datetime.datetime, down_time_s: float, default: str) -> dict[str, bool]:
+    """Return the zones that have hosts, each with whether one of its hosts is up and enabled.
+
+    The statement adds up: a fleet may have 100,000 hosts.
+
+    :param default: zone of the hosts that are in no aggregate with a zone
+    """
+    up, enabled = services.states(now, down_time_s)
+    agent = sa.and_(SERVICES.c.host == NODES.c.host, SERVICES.c.binary == COMPUTE, sa.not_(SERVICES.c.deleted))
+    takes = sa.func.max(sa.case((SERVICES.c.id.is_(None), 0), else_=up * enabled))
+    query = (
+        sa.select(_ZONED.c.value, takes.label("takes"))
+        .select_from(NODES.outerjoin(SERVICES, agent).outerjoin(_ZONED, _ZONED.c.host == NODES.c.host))
+        .where(sa.not_(NODES.c.deleted))
+        .group_by(_ZONED.c.value)
+        .order_by(_ZONED.c.value)
+    )
+    found: dict[str, bool] = {}
+    for row in connection.execute(query):
+        for name in zones_of({ZONE: row.value or ""}) or {default}:
+            found[name] = found.get(name, False) or bool(row.takes)
+    return dict(sorted(found.items()))
 
 
 def require_known(connection: Connection, wanted: Zone, default: str) -> None:

@@ -39,6 +39,7 @@ class FewServers(HttpConductor):
             **dict.fromkeys((f"list_{kind}" for kind in LISTS.split()), []),
             **dict.fromkeys((f"{verb}_instance" for verb in (*POWER, "live_migrate", "resize", "update")), []),
             **dict.fromkeys(("host_table", "reset_state"), []),
+            list_zones={},
             show_flavor=named(FLAVOR.to_wire(), "tiny", "f1"),
             show_image=named(IMAGE.to_wire(), "cirros", IMAGE.uuid),
             show_instance=named({"instance": INSTANCE}, INSTANCE["uuid"]),
@@ -500,8 +501,20 @@ def test_hosts_are_columns_and_rows(client, conductor):
 def test_a_host_of_several_zones_is_listed_in_each(client, conductor):
     rows = [["h1", "east,west", "up", "enabled", "", "u1"], ["h2", "west", "down", "enabled", "", "u2"]]
     conductor.answers["host_table"] = rows
+    found = client.simulate_get("/v2.1/os-availability-zone/detail").json["availabilityZoneInfo"]
+    assert [("east", ["h1"], True), ("west", ["h1", "h2"], True)] == [
+        (each["zoneName"], list(each["hosts"]), each["zoneState"]["available"]) for each in found
+    ]
+
+
+def test_zones_are_listed_without_reading_hosts(client, conductor):
+    """Any member may ask, and a fleet may have 100,000 hosts."""
+    conductor.answers["list_zones"] = {"east": True, "west": False}
     found = client.simulate_get("/v2.1/os-availability-zone").json["availabilityZoneInfo"]
-    assert [("east", True), ("west", True)] == [(each["zoneName"], each["zoneState"]["available"]) for each in found]
+    assert [("east", True, None), ("west", False, None)] == [
+        (each["zoneName"], each["zoneState"]["available"], each["hosts"]) for each in found
+    ]
+    assert [("list_zones", {})] == conductor.asked
 
 
 def test_builds_are_listed_newest_first(client, conductor):

@@ -89,6 +89,11 @@ class HostCalls(Caller):
         answer: list[list[object]] = self.call("host_table", columns=list(columns), **part)
         return answer
 
+    def list_zones(self) -> dict[str, bool]:
+        """Return the zones that have hosts, each with whether one of its hosts is up and enabled."""
+        answer: dict[str, bool] = self.call("list_zones")
+        return answer
+
     def show_host(self, name: str) -> ShownHost:
         answer: ShownHost = self.call("show_host", name=name)
         return answer
