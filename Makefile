@@ -56,7 +56,8 @@ suites: $(STAMP)
 	tests/hostile tests/simulation tests/tempest tests/unit tests/upgrade
 
 long: $(STAMP) servers client ## what takes long and finds little more: each night and before a release; some minutes
-	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m long tests/amqp tests/functional tests/ha/test_broker.py tests/ha/test_databases.py tests/simulation
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m long tests/amqp tests/functional tests/ha/test_broker.py \
+	tests/ha/test_databases.py tests/simulation tests/unit
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .
@@ -71,7 +72,7 @@ fast: $(STAMP) ## unit tests of what differs from main, the nearest first, for h
 	@WORKERS=$(WORKERS) BASE=$(BASE) $(BIN)/python -m tests.fast
 
 unit: $(STAMP) ## unit tests; no network, no servers
-	@$(PYTEST) tests/unit
+	@$(PYTEST) -m 'not long' tests/unit
 
 functional: $(STAMP) servers ## functional tests; one process, every database
 	@$(PYTEST) tests/functional

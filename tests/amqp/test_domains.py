@@ -64,6 +64,7 @@ def status(trio: Trio, uuid: str) -> str:
     return found["status"]
 
 
+@pytest.mark.long
 def test_each_domain_goes_on_without_the_daemons_of_the_other(divided: Trio) -> None:
     """Without a conductor for volumes, volumes are accepted and wait; machines are built. The doctor names the lack."""
     (volume,) = [each["uuid"] for each in divided.operator("create_volumes", request={"size": 1})["volumes"]]

@@ -58,6 +58,7 @@ def test_a_foreign_scheduler_is_not_believed(stand: tuple[Trio, pathlib.Path]) -
     come_to_rest(trio)
 
 
+@pytest.mark.long
 def test_a_foreign_conductor_has_no_say_over_guests(stand: tuple[Trio, pathlib.Path]) -> None:
     """Its empty database has no instances. The agent keeps its guests, while it runs and after a restart."""
     trio, foreign = stand

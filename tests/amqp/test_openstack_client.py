@@ -42,6 +42,7 @@ def test_the_story(openstack: Client) -> None:
     assert [] == openstack("server list")
 
 
+@pytest.mark.long
 def test_an_impossible_hint(openstack: Client) -> None:
     """The client says that it failed; the server says why."""
     assert "Error creating server" in openstack(f"{BOOT} --hint requested_host=nowhere lost", status=1)
@@ -78,6 +79,7 @@ def test_a_live_migration(openstack: Client) -> None:
     openstack("server delete --wait moves", form="")
 
 
+@pytest.mark.long
 def test_key_pairs_and_user_data(openstack: Client, tmp_path: pathlib.Path) -> None:
     """A key that the client reads, and one that it makes; user data are shown to nobody."""
     (tmp_path / "mine.pub").write_text(f"{factories.PUBLIC_KEY}\n")
@@ -94,6 +96,7 @@ def test_key_pairs_and_user_data(openstack: Client, tmp_path: pathlib.Path) -> N
     assert [] == openstack("keypair list")
 
 
+@pytest.mark.long
 def test_stop_start_reboot_suspend_and_resume(openstack: Client, trio: Trio) -> None:
     openstack(f"{BOOT} power")
 
@@ -115,6 +118,7 @@ def test_stop_start_reboot_suspend_and_resume(openstack: Client, trio: Trio) -> 
     eventually(lambda: is_now("active"), timeout_s=60)
 
 
+@pytest.mark.long
 def test_lock_rebuild_and_reset(openstack: Client, trio: Trio) -> None:
     """The client waits for the rebuild; the server has another image then, and the state that an administrator sets."""
     trio.cli("image", "create", "debian", "--location", "/images/debian.raw")
@@ -147,6 +151,7 @@ def test_lock_rebuild_and_reset(openstack: Client, trio: Trio) -> None:
     openstack("server delete --wait rebuilt", form="")
 
 
+@pytest.mark.long
 def test_a_new_name_metadata_and_tags(openstack: Client) -> None:
     openstack(f"{BOOT} --property keeps=1 --tag first --description mine --wait before")
     openstack("server set --name after --property more=2 --tag second --description ours before", form="")
@@ -178,6 +183,7 @@ def test_shown(openstack: Client, line: str, word: str) -> None:
     assert word in json.dumps(openstack(line))
 
 
+@pytest.mark.long
 def test_aggregates_and_groups(openstack: Client) -> None:
     openstack("aggregate create --zone az9 ssds")
     openstack("aggregate add host ssds a1")
@@ -219,6 +225,7 @@ print(server.status, [each["addr"] for each in server.addresses["lab"]])
 """
 
 
+@pytest.mark.long
 def test_addresses(openstack: Client, api: Api, trio: Trio) -> None:
     """A network is named, or the default one gives an address: the SDK deletes a server that gets none."""
     trio.cli("network", "create", "lab", "--bridge", "br0", "--subnet", "192.0.2.0/24", "--default")

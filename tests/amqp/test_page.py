@@ -183,6 +183,7 @@ def test_a_banner_moves_nothing_from_under_the_pointer(page: Page) -> None:
     page.forgive("ERR_FAILED")
 
 
+@pytest.mark.long
 def test_a_list_changes_after_the_click(page: Page, trio: Trio, flavor: str) -> None:
     """What comes while the pointer is down on a row is shown after the release, and the row is followed."""
     uuids = trio.boot(name="pressed")
@@ -213,6 +214,7 @@ def test_an_api_that_is_gone(page: Page) -> None:
     page.forgive("ERR_FAILED")
 
 
+@pytest.mark.long
 def test_a_view_whose_files_do_not_come(page: Page) -> None:
     """A view is loaded when it is first opened. The one before stays, and the page tries again."""
     page.open("#instances")

@@ -24,6 +24,7 @@ def names(page: Page, of: str) -> list[str]:
     return page.tab.locator(f"#{of} tbody tr td:first-child").all_inner_texts()
 
 
+@pytest.mark.long
 def test_a_list_in_parts(page: Page, trio: Trio) -> None:
     """Fifty at a time; order and part are in the address, so a link shows the same."""
     trio.wait_for(trio.boot(name="many", count=60, flavor=TOO_LARGE), "error")
@@ -92,6 +93,7 @@ def test_a_row_is_a_link(page: Page, trio: Trio) -> None:
     page.expect("#details", uuid)
 
 
+@pytest.mark.long
 def test_the_list_follows(page: Page, trio: Trio) -> None:
     """Without a reload, and the focus stays where it was."""
     page.open("#instances")

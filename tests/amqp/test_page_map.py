@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from tests.amqp.daemons import Trio, eventually
 from tests.amqp.pages import NARROW, PATIENCE_MS, Page, boot_for, browser, open_url, page
 
@@ -61,6 +63,7 @@ def test_use_is_shown_against_limits(page: Page, trio: Trio) -> None:
     page.expect(".hover", "wide: ")
 
 
+@pytest.mark.long
 def test_a_full_host_has_another_colour(page: Page, trio: Trio) -> None:
     a1 = node(trio, "a1")
     most = a1["memory_mb"] - a1["reserved_memory_mb"]
@@ -75,6 +78,7 @@ def test_a_full_host_has_another_colour(page: Page, trio: Trio) -> None:
     assert "by=vcpus" in page.tab.url
 
 
+@pytest.mark.long
 def test_colours(page: Page, trio: Trio) -> None:
     """By project, group and a label: the legend counts each value, and the address keeps the choice."""
     group = trio.operator("create_group", name="together", policy="affinity")
@@ -153,6 +157,7 @@ def test_a_search(page: Page, trio: Trio) -> None:
     page.expect("#details", "No host or instance is named nosuch")
 
 
+@pytest.mark.long
 def test_guests_without_a_place_are_marked(page: Page, trio: Trio) -> None:
     """Each host has a guest that no other host has room for; without a promise nothing is known."""
     page.open("#map?colour=survival")

@@ -103,6 +103,7 @@ def test_tabs_that_one_may_not_see_are_not_there(people: Callable[[str], Page]) 
     assert 0 == reader.tab.get_by_role("link", name="Boot").count()
 
 
+@pytest.mark.long
 def test_another_project_is_not_there(people: Callable[[str], Page], trio: Trio) -> None:
     """By the address of its instance: the server's own words. Its list and its events have nothing of others."""
     (theirs,) = boot_for(trio, "lab", name="theirs", flavor="page.small")

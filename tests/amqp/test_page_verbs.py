@@ -168,6 +168,7 @@ def test_a_refusal_is_the_calls_own(page: Page, trio: Trio) -> None:
     page.forgive("40")
 
 
+@pytest.mark.long
 def test_resize_and_confirm(page: Page, trio: Trio) -> None:
     uuid = running(trio, "web")
     page.open(f"#instances/{uuid}")
@@ -179,6 +180,7 @@ def test_resize_and_confirm(page: Page, trio: Trio) -> None:
     page.expect("#head .badge", re.compile("^active$"))
 
 
+@pytest.mark.long
 def test_migrate(page: Page, trio: Trio) -> None:
     """To a host by name, switched off meanwhile."""
     uuid = running(trio, "web", "a1")
@@ -202,6 +204,7 @@ def test_delete(page: Page, trio: Trio) -> None:
     eventually(lambda: not trio.operator("list_instances"))
 
 
+@pytest.mark.long
 def test_drain_and_enable(page: Page, trio: Trio) -> None:
     """With a reason; its instances stay, or are moved by calls of their own."""
     uuid = running(trio, "web", "b1")
@@ -227,6 +230,7 @@ def test_drain_and_enable(page: Page, trio: Trio) -> None:
         trio.operator("update_service", host="b1", binary="fleet-compute", disabled=False)
 
 
+@pytest.mark.long
 def test_a_drain_is_about_the_instances_that_are_there_now(page: Page, trio: Trio) -> None:
     """One that has left by another's order is not moved again: neither by an open question, nor by the next one."""
     uuid = running(trio, "web", "b1")

@@ -81,6 +81,7 @@ def test_a_volume_from_its_making_to_its_end(page: Page, trio: Trio) -> None:
     eventually(lambda: not trio.operator("list_volumes"))
 
 
+@pytest.mark.long
 def test_another_project_sees_no_volume(people: Callable[[str], Page], trio: Trio) -> None:
     """Nor the pool of its own one."""
     alice, bob = people("alice"), people("bob")

@@ -58,6 +58,7 @@ def cloud(api: Api, trio: Trio, tmp_path_factory: pytest.TempPathFactory) -> Ite
     trio.cli("image", "delete", "cirros")
 
 
+@pytest.mark.long
 def test_what_users_of_the_sdk_do(cloud: str) -> None:
     if not (VENV / "bin/openstack").exists():
         pytest.skip(f"the openstack client is not installed in {VENV}: make client")

@@ -24,7 +24,7 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-@pytest.fixture(scope="module", params=["localhost", "elsewhere.example"])
+@pytest.fixture(scope="module", params=[pytest.param("localhost", marks=pytest.mark.long), "elsewhere.example"])
 def node(request: pytest.FixtureRequest, authority: trustme.CA) -> Iterator[tuple[str, RabbitMQ]]:
     """A broker with a certificate for the host of the parameter."""
     issued = authority.issue_cert(request.param)

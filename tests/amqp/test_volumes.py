@@ -245,6 +245,7 @@ def test_a_volume_migrates_with_its_data(trio: Trio, disks: pathlib.Path) -> Non
     come_to_rest(trio, disks)
 
 
+@pytest.mark.long
 def test_a_file_becomes_a_volume_and_a_file_again(trio: Trio, disks: pathlib.Path) -> None:
     """With kill -9 of the agent at each step. Its bytes stay, and are counted once."""
     path, where = disks / "a" / "disk.raw", {"host": "disks@files#a", "reference": "disk.raw"}
@@ -275,6 +276,7 @@ def test_a_file_becomes_a_volume_and_a_file_again(trio: Trio, disks: pathlib.Pat
     fault(disks, {})
 
 
+@pytest.mark.long
 def test_a_volume_is_retyped_in_place_or_elsewhere(trio: Trio, disks: pathlib.Path) -> None:
     """By the scheduler's decision, with kill -9 of the agent at each step of the change in place."""
     trio.operator("create_volume_type", volume_type={"name": "any", "extra_specs": {}})
@@ -443,6 +445,7 @@ def test_the_openstack_client(trio: Trio, disks: pathlib.Path, api: Api) -> None
     assert "No Volume found" in openstack("volume show first", form="", status=1)
 
 
+@pytest.mark.long
 def test_the_openstack_client_attaches_volumes(trio: Trio, disks: pathlib.Path, api: Api) -> None:
     """The server and the volume show each other, and the deletion of the server gives the volume back."""
     known = {"OS_AUTH_TYPE": "none", "OS_ENDPOINT": f"{api.url}/v2.1", "OS_IDENTITY_API_VERSION": "3"}

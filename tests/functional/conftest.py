@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``database`` runs a test once per engine; ``conductor`` is a whole conductor over it.
 
-``make test`` tests a file on SQLite and on one of the two servers, half of the files on each, and ``make long`` on the other
-one. Files about what the engines do differently have the mark ``every_database``: ``make test`` tests them on all three.
+``make test`` tests each on one of the three engines, always on the same one, half of them on SQLite; ``make long`` tests
+them on the other two. ``make test`` tests what has the mark ``every_database`` on all three, for it is about differences
+between them, and what has the mark ``on_sqlite`` on SQLite alone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from tests.unordered_statements import Watch
 from tests.worlds.conductor import Conductor
 
 SERVERS = ("postgresql", "mariadb")
+#: Fixtures with an engine as their parameter.
+_ENGINES = ("opened_database", "nova_url")
+#: The engines of the tests, by their names.
+SHARES = ("sqlite", "sqlite", *SERVERS)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,15 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _is_long(item: pytest.Item) -> bool:
     """Return True if the test is for ``make long`` because of its database."""
     callspec = getattr(item, "callspec", None)
-    server = callspec.params.get("opened_database") if callspec is not None else None
-    if server not in SERVERS:
+    engine = next((callspec.params[each] for each in _ENGINES if each in callspec.params), None) if callspec else None
+    if engine is None or item.get_closest_marker("every_database") is not None:
         return False
-    long_on = item.get_closest_marker("long_on")
-    if long_on is not None and server in long_on.args:
-        return True
-    file = item.nodeid.partition("::")[0]
-    of_file = SERVERS[zlib.crc32(file.encode()) % len(SERVERS)]
-    return server != of_file and item.get_closest_marker("every_database") is None
+    if item.get_closest_marker("on_sqlite") is not None:
+        return engine != "sqlite"
+    return engine != SHARES[zlib.crc32(item.nodeid.replace(engine, "").encode()) % len(SHARES)]
 
 
 @pytest.fixture(scope="session", params=["sqlite", *SERVERS])

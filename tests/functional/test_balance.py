@@ -648,7 +648,7 @@ def test_the_rounds_of_a_former_aggregate_are_not_those_of_a_later_one(stage: Ba
     assert [] == stage.rounds()
 
 
-@pytest.mark.long_on("postgresql", "mariadb")
+@pytest.mark.on_sqlite
 @pytest.mark.parametrize(
     ("point", "action"),
     [

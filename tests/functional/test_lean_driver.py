@@ -131,6 +131,7 @@ class Gate:
         self._lock.release()
 
 
+@pytest.mark.long
 def test_a_call_that_begins_while_the_connection_opens(rabbitmq_url: str, topic: str) -> None:
     """A cast opens the connection, which then needs no replies; another thread begins a call before it is open."""
     with serving(rabbitmq_url, LEAN, topic), opened(rabbitmq_url, LEAN) as bus:
@@ -336,6 +337,7 @@ def test_hosts_share_a_connection(rabbitmq_url: str, topic: str) -> None:
         hosts.cleanup()
 
 
+@pytest.mark.long
 def test_the_broker_is_known_to_be_away(node: private_servers.RabbitMQ, topic: str) -> None:
     """Whoever does not want to wait is told why; nothing is said while a broker accepts connections."""
     with serving(node.url, LEAN, topic), opened(node.url, LEAN) as bus:
@@ -347,6 +349,7 @@ def test_the_broker_is_known_to_be_away(node: private_servers.RabbitMQ, topic: s
         eventually(lambda: not transport.refusal(bus))
 
 
+@pytest.mark.long
 def test_a_broker_that_accepts_no_messages_for_a_while(node: private_servers.RabbitMQ, topic: str) -> None:
     """Nothing more is written, and the connection stays, with a message that the broker has not read whole.
 

@@ -105,6 +105,7 @@ def behind_a_proxy(broker: private_servers.RabbitMQ) -> Iterator[tuple[link.Link
         made.close()
 
 
+@pytest.mark.long
 def test_a_silent_broker_is_lost_after_the_limit_of_heartbeats(behind_a_proxy: tuple[link.Link, Proxy]) -> None:
     """Not after twice the limit."""
     with pytest.raises(amqp.exceptions.ConnectionForced, match="silent for 1"):

@@ -26,6 +26,7 @@ end).
 """
 
 
+@pytest.mark.long
 def test_a_channel_that_met_a_dead_leader(broker: private_servers.RabbitMQ, topic: str) -> None:  # noqa: F811
     """The first message of a channel finds the queue's leader dead; it is accepted once there is another leader.
 

@@ -58,6 +58,7 @@ def threads_that_met(calls: Any) -> set[int]:
     return met
 
 
+@pytest.mark.long
 def test_every_thread_receives() -> None:
     """Also those that have waited while others were woken, and after the connection was lost under all of them."""
     topic = f"topic-{uuid.uuid4().hex[:8]}"

@@ -181,6 +181,7 @@ def test_the_broker_closes_connections_while_many_threads_call(topic: str) -> No
         assert bus._driver._out()._thread.is_alive()
 
 
+@pytest.mark.long
 def test_a_node_that_confirms_nothing_is_left(
     broker: private_servers.RabbitMQ,
     topic: str,  # noqa: F811

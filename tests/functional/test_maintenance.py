@@ -734,7 +734,7 @@ def test_old_ones_are_removed(stage: Stage, database: Database) -> None:
     assert [] == stage.conductor.operator.list_maintenances()
 
 
-@pytest.mark.long_on("postgresql", "mariadb")
+@pytest.mark.on_sqlite
 @pytest.mark.parametrize(
     ("point", "action"),
     [

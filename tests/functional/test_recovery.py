@@ -576,7 +576,7 @@ def test_aggregates_choose_the_fence(
     assert ("NOT fenced" in stage.recovery()["steps"][1]["message"]) == (wishes == ["none"])
 
 
-@pytest.mark.long_on("postgresql", "mariadb")
+@pytest.mark.on_sqlite
 @pytest.mark.parametrize(
     ("point", "action"),
     [

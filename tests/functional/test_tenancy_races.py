@@ -170,7 +170,7 @@ def test_each_call_of_projects_has_arguments_here() -> None:
     assert {method for _, method in CHECKS} == ARGUMENTS.keys() | OF_ONE
 
 
-@pytest.mark.long_on("postgresql", "mariadb")
+@pytest.mark.on_sqlite
 @pytest.mark.parametrize(("namespace", "method"), sorted(CHECKS))
 def test_what_takes_a_name_meanwhile_is_not_reached(worlds: Worlds, namespace: str, method: str) -> None:
     """The method receives the uuid that was found, so neither another object nor another project is looked up."""

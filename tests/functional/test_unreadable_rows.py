@@ -152,7 +152,7 @@ LISTS: tuple[Callable[[TwoOfEach], Any], ...] = (
 )
 
 
-@pytest.mark.long_on("postgresql", "mariadb")
+@pytest.mark.on_sqlite
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=[".".join(each) for each in COLUMNS])
 def test_lists_sweeps_and_feeds_go_on(world: TwoOfEach, table: str, column: str) -> None:
     """With every row of a table broken: all is listed as JSON, deadlines are kept, schedulers read on, and owners delete."""

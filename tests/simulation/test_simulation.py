@@ -104,6 +104,7 @@ def test_a_seed_plays_the_same_every_time(simulated: SimulatedDatabase) -> None:
     assert first.history == second.history
 
 
+@pytest.mark.long
 def test_a_shadow_changes_nothing(
     simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
@@ -135,12 +136,14 @@ def test_a_broken_ledger_is_caught(simulated: SimulatedDatabase, monkeypatch: py
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
 
 
+@pytest.mark.long
 def test_a_broken_ledger_of_pools_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the comparison of a claim with the room of its pool, some seed shows it."""
     monkeypatch.setattr(pools, "require_room", lambda *_claim: None)
     assert any(Scenario(seed, simulated).play().wrong for seed in SEEDS)
 
 
+@pytest.mark.long
 def test_a_broken_machine_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the comparison of status and attempt before a step, some seed shows it."""
     monkeypatch.setattr(PlacedRow, "is_at", lambda *_expected: True)

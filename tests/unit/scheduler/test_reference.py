@@ -44,7 +44,7 @@ def mask_of(each, hosts, asked):
     return [True] * len(hosts) if mask is None else mask.tolist()
 
 
-@examples(40)
+@examples(20)
 @given(scene=worlds.scenes())
 def test_every_filter(scene):
     """Over all hosts at once, over a few of them, and one at a time, a filter lets the same hosts through."""
@@ -63,7 +63,7 @@ def test_every_filter(scene):
 NOT_ALONE = {"ServerGroupAffinityFilter", "ComputeFilter", "FailureDomainFilter"}
 
 
-@examples(40)
+@examples(20)
 @given(scene=worlds.scenes())
 def test_every_filter_of_a_lone_host_state(scene):
     """A host state built by hand, as in tests of nova's filters, is judged as the host in the fleet is."""
@@ -83,7 +83,7 @@ def copied(state):
     return HostState(state.host, state.nodename, **{name: getattr(state, name) for name in names})
 
 
-@examples(40)
+@examples(20)
 @given(scene=worlds.scenes(), multiplier=MULTIPLIERS)
 def test_every_weigher(scene, multiplier):
     """Raw weights and multipliers are the same over all hosts at once and one at a time."""
@@ -131,7 +131,7 @@ def outcome(decide, *arguments):
 CHOSEN = st.lists(st.sampled_from(sorted(CHECKS)), max_size=4, unique=True)
 
 
-@examples(125)
+@examples(60)
 @given(
     scene=worlds.scenes(),
     count=st.integers(1, 6),
@@ -151,7 +151,7 @@ def test_same_hosts_weights_and_alternates(scene, count, alternates, chosen, wei
     assert outcome(by_the_reference, *arguments) == real
 
 
-@examples(40)
+@examples(20)
 @given(scene=worlds.scenes(), count=st.integers(1, 6))
 def test_the_default_filters_and_weighers(scene, count):
     """The same with the default configuration."""
@@ -166,7 +166,7 @@ def test_the_default_filters_and_weighers(scene, count):
 HARDWARE = ["NUMATopologyFilter", "PciPassthroughFilter"]
 
 
-@examples(125)
+@examples(60)
 @given(
     scene=worlds.scenes(asking=worlds.HARDWARE_ASKED),
     count=st.integers(1, 5),

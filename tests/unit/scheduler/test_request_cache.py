@@ -185,7 +185,7 @@ def test_cached_or_not_the_decision_is_the_same(each: type, changes: list[tuple[
     _follow_and_compare(changes, [*ALWAYS, *([each] if each in FILTERS else [])], [weights.RAMWeigher, each])
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.settings(max_examples=20, deadline=None)
 @hypothesis.given(changes=st.lists(_change, min_size=3, max_size=25), plugin=st.booleans())
 def test_all_weighers_together(changes: list[tuple[str, str, int]], plugin: bool) -> None:
     """With a filter in nova's form too, which makes every request a new one."""

@@ -181,6 +181,7 @@ def test_a_subset_is_drawn_from_the_share():
     assert {"a", "b"} == found
 
 
+@pytest.mark.long
 def test_packing_is_as_good_as_by_one_scheduler():
     """97 % full, four schedulers leave at most 1 % of the fleet's 8-core slots less than one does.
 

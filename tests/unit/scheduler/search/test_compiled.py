@@ -16,6 +16,8 @@ from scheduler.planning.search.compiled import kernel, tables
 from scheduler.planning.search.problem import NO_GROUP, Groups, MoveCosts, Problem, Terms
 from tests.unit.scheduler.search.test_search import broken, problem
 
+pytestmark = pytest.mark.long  # numba compiles for half a minute
+
 STEPS = 20_000
 
 

@@ -106,7 +106,7 @@ def test_prices_are_those_of_counting_anew(seed: int) -> None:
         assert [] == broken(of, now.at)
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("is_compiled", [pytest.param(True, marks=pytest.mark.long), False])
 @pytest.mark.parametrize("seed", range(3))
 def test_annealing_keeps_the_rules_and_its_count(seed: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cost that it reports is that of what it returns, at most that of the first places; moves are bounded."""

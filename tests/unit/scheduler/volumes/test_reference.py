@@ -168,7 +168,7 @@ def test_every_filter_and_weigher_judges_all_pools_at_once():
     assert [] == [type(each).__name__ for each in made if not over_columns(each)]
 
 
-@examples(120)
+@examples(30)
 @given(scene=scenes())
 def test_every_filter(scene):
     """Over all pools at once, over a few of them, and one at a time, a filter lets the same pools through."""
@@ -187,7 +187,7 @@ def test_every_filter(scene):
 NOT_ALONE = {"SameBackendFilter", "DifferentBackendFilter", "InstanceLocalityFilter"}
 
 
-@examples(60)
+@examples(30)
 @given(scene=scenes())
 def test_every_filter_of_a_lone_pool_state(scene):
     """A pool state built by hand, as in tests of cinder's filters, is judged as the pool in the fleet is."""
@@ -206,7 +206,7 @@ def lone(state):
     return PoolState(state.host, **known)
 
 
-@examples(80)
+@examples(40)
 @given(scene=scenes(), multiplier=MULTIPLIERS)
 def test_every_weigher(scene, multiplier):
     """Over all pools at once, a weigher gives the raw weights of the reference."""
@@ -219,7 +219,7 @@ def test_every_weigher(scene, multiplier):
         assert (cls.__name__, pytest.approx(expected, abs=1e-6)) == (cls.__name__, each.raw(pools, asked).tolist())
 
 
-@examples(80)
+@examples(40)
 @given(scene=scenes(), multipliers=st.tuples(MULTIPLIERS, MULTIPLIERS, MULTIPLIERS))
 def test_the_whole_selection(scene, multipliers):
     """The chosen pool and all alternates, by every filter and three weighers."""
