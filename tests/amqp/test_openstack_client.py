@@ -63,6 +63,7 @@ def test_resize_and_migrate(openstack: Client) -> None:
     eventually(lambda: openstack("server show grows")["status"] == "ACTIVE")
 
 
+@pytest.mark.long
 def test_a_live_migration(openstack: Client) -> None:
     """The client waits for it. One that is over can neither be shown nor aborted."""
     openstack(f"{BOOT} --wait moves")

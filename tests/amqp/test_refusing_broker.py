@@ -82,10 +82,8 @@ def _limit(broker: RabbitMQ) -> Callable[[], object]:
     return lambda: broker.ctl("clear_user_limits", USER, "max-connections")
 
 
-@pytest.mark.parametrize(
-    "refuse",
-    [pytest.param(_rotate, id="password rotated"), pytest.param(_limit, id="connection limit", marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("refuse", [_rotate, _limit], ids=["password rotated", "connection limit"])
 def test_in_life(
     stand: Trio, broker: RabbitMQ, ports: dict[str, int], refuse: Callable[[RabbitMQ], Callable[[], object]]
 ) -> None:

@@ -16,6 +16,7 @@ from fleet_trial import private_servers
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import eventually
 
+pytestmark = pytest.mark.long
 REFUSED = ["not reachable", "no answer"]
 
 
@@ -24,7 +25,7 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-@pytest.fixture(scope="module", params=[pytest.param("localhost", marks=pytest.mark.long), "elsewhere.example"])
+@pytest.fixture(scope="module", params=["localhost", "elsewhere.example"])
 def node(request: pytest.FixtureRequest, authority: trustme.CA) -> Iterator[tuple[str, RabbitMQ]]:
     """A broker with a certificate for the host of the parameter."""
     issued = authority.issue_cert(request.param)

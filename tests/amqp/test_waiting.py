@@ -14,6 +14,7 @@ from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest
 
+pytestmark = pytest.mark.long
 NAME = "waiting"
 #: Two hosts hold two of these each.
 FLAVOR = {"vcpus": 1, "memory_mb": 1024, "root_gb": 1}

@@ -42,10 +42,12 @@ def _is_long(item: pytest.Item) -> bool:
     """Return True if the test is for ``make long`` because of its database."""
     callspec = getattr(item, "callspec", None)
     engine = next((callspec.params[each] for each in _ENGINES if each in callspec.params), None) if callspec else None
-    if engine is None or item.get_closest_marker("every_database") is not None:
+    if engine is None:
         return False
     if item.get_closest_marker("on_sqlite") is not None:
         return engine != "sqlite"
+    if item.get_closest_marker("every_database") is not None:
+        return False
     return engine != SHARES[zlib.crc32(item.nodeid.replace(engine, "").encode()) % len(SHARES)]
 
 

@@ -652,10 +652,10 @@ def test_the_rounds_of_a_former_aggregate_are_not_those_of_a_later_one(stage: Ba
 @pytest.mark.parametrize(
     ("point", "action"),
     [
+        *((f"{step}.after_commit", "raise") for step in names.BALANCE_TRANSACTIONS),
         *(
-            (f"{step}.{when}", "raise")
+            pytest.param(f"{step}.before_commit", "raise", marks=pytest.mark.long)
             for step in names.BALANCE_TRANSACTIONS
-            for when in ("before_commit", "after_commit")
         ),
         *((f"{step}.after_commit", "disconnect") for step in names.BALANCE_TRANSACTIONS),
     ],

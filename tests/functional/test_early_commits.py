@@ -122,6 +122,7 @@ def test_the_claim_of_a_build_with_volumes_is_durable(ledger: Database, crash: C
     assert ("building", "spawning", 1, "h1") == guests.state(uuid)
 
 
+@pytest.mark.long
 def test_generations_that_are_given_again(conductor: Conductor, ledger: Database, crash: Callable[[], None]) -> None:
     """After a crash other changes have the generations of the lost ones. A scheduler reads everything then."""
     feed = ChangeFeed(ledger)

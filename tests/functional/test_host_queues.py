@@ -54,7 +54,7 @@ def urls(broker: private_servers.RabbitMQ) -> Iterator[str]:
     return iter(broker.vhosts(*(f"host-queues-{uuid.uuid4()}" for _ in range(MOST_TESTS))).values())
 
 
-@pytest.fixture(params=[STOCK, LEAN])
+@pytest.fixture(params=[pytest.param(STOCK, marks=pytest.mark.long), LEAN])
 def conf(request: pytest.FixtureRequest, urls: Iterator[str]) -> Iterator[cfg.ConfigOpts]:
     conf = cfg.ConfigOpts()
     pins.register_opts(conf)

@@ -142,6 +142,7 @@ def test_a_call_that_begins_while_the_connection_opens(rabbitmq_url: str, topic:
         assert ("second", []) == (client.call({}, "echo", value="second"), out._lock._happens)
 
 
+@pytest.mark.long
 def test_sending_ends_while_the_connection_opens(rabbitmq_url: str, topic: str) -> None:
     with opened(rabbitmq_url, LEAN) as bus:
         out = bus._driver._out()
@@ -213,7 +214,10 @@ def test_calls_and_casts(rabbitmq_url: str, topic: str, client: str, server: str
         eventually(lambda: "all" in one.heard and "all" in other.heard)
 
 
-@pytest.mark.parametrize(("client", "server"), FOUR_WAYS)
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [pytest.param(*way, marks=() if way == (LEAN, LEAN) else pytest.mark.long) for way in FOUR_WAYS],
+)
 def test_time_limits(rabbitmq_url: str, topic: str, client: str, server: str) -> None:
     """A call ends at its time limit; signs of life from the server keep a monitored call going."""
     with serving(rabbitmq_url, server, topic) as endpoint, opened(rabbitmq_url, client) as bus:

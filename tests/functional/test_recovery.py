@@ -580,10 +580,10 @@ def test_aggregates_choose_the_fence(
 @pytest.mark.parametrize(
     ("point", "action"),
     [
+        *((f"{step}.after_commit", "raise") for step in names.RECOVERY_TRANSACTIONS),
         *(
-            (f"{step}.{when}", "raise")
+            pytest.param(f"{step}.before_commit", "raise", marks=pytest.mark.long)
             for step in names.RECOVERY_TRANSACTIONS
-            for when in ("before_commit", "after_commit")
         ),
         *((f"{step}.after_commit", "disconnect") for step in names.RECOVERY_TRANSACTIONS),
     ],
