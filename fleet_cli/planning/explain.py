@@ -248,14 +248,19 @@ def _score_lines(host: Record, width: int) -> list[str]:
     lines = [f"{place(host)}  weight {host['weight']:.3f}"]
     for part in host["weighers"]:
         lines.append(
-            f"  {part['name']:{width}}  raw {part['raw']:g}  normalised {part['normalised']:.3f}"
-            f"  x {part['multiplier']:g}  = {part['contribution']:.3f}"
+            f"  {part['name']:{width}}  raw {_figure(part['raw'])}  normalised {part['normalised']:.3f}"
+            f"  x {_figure(part['multiplier'])}  = {part['contribution']:.3f}"
         )
         lines += [
             f"    {term['shape']}: {term['before']} -> {term['after']} fit, {term['share']:.1%} of what is asked for"
             for term in part.get("terms", ())
         ]
     return lines
+
+
+def _figure(value: float) -> str:
+    """Return a number with all digits of its whole part, for two hosts may differ in the last one."""
+    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:g}"
 
 
 class _Share(columns.FormattableColumn):

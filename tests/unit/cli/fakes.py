@@ -190,7 +190,7 @@ EXPLANATION = {
             "nodename": "n1",
             "weight": 1.5,
             "weighers": [
-                {"name": "RAMWeigher", "raw": 512.0, "normalised": 0.75, "multiplier": 2.0, "contribution": 1.5},
+                {"name": "RAMWeigher", "raw": 4194303.0, "normalised": 0.75, "multiplier": 2.0, "contribution": 1.5},
                 {
                     "name": "FragmentationWeigher",
                     "raw": -9.0,

@@ -207,7 +207,7 @@ def test_explain(run, argv: list[str], asked_by: str) -> None:
     for line in (
         "RamFilter  2 -> 1",
         "h1:n1  weight 1.500",
-        "RAMWeigher            raw 512  normalised 0.750  x 2  = 1.500",
+        "RAMWeigher            raw 4194303  normalised 0.750  x 2  = 1.500",
         "4 vcpus, 1024 MB: 2 -> 1 fit, 25.0% of what is asked for",
         "0 of the scheduler's own 3 hosts passed; 1 instance(s) would go past them",
     ):
