@@ -75,7 +75,7 @@ BACKEND_OPTS = [
     cfg.StrOpt(
         "max_over_subscription_ratio",
         default="20.0",
-        help="How many times its capacity a pool may promise to thin volumes. A number of at least 1, or auto: the ratio "
+        help="How many times its capacity a pool may promise to thin volumes. A number from 1 to 10000, or auto: the ratio "
         "then follows how much the volumes of the pool really use.",
     ),
     cfg.StrOpt("filter_function", help="Expression that DriverFilter evaluates for the backend's pools."),

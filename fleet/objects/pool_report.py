@@ -13,8 +13,11 @@ from fleet import errors, pool_capacity
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, location
 
+#: GiB: more than any storage has. Sums over all pools, and products with a ratio, stay numbers.
+MOST_GB = 2**50
+Gigabytes = Annotated[float, pydantic.Field(ge=0, le=MOST_GB, allow_inf_nan=False)]
 #: GiB, or a word: neither limits the volumes on a pool.
-Capacity = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] | Literal["infinite", "unknown"]
+Capacity = Gigabytes | Literal["infinite", "unknown"]
 Percentage = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=100)]
 #: Capabilities as JSON: more than drivers report, less than what harms a scheduler that reads a thousand of them.
 MOST_CAPABILITIES = 512
@@ -27,8 +30,8 @@ class Capabilities:
     total_capacity_gb: Capacity
     free_capacity_gb: Capacity
     reserved_percentage: Percentage = 0
-    allocated_capacity_gb: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0
-    provisioned_capacity_gb: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] | None = None
+    allocated_capacity_gb: Gigabytes = 0
+    provisioned_capacity_gb: Gigabytes | None = None
     max_over_subscription_ratio: float | fields.Text | None = None
     thin_provisioning_support: bool = False
     thick_provisioning_support: bool = False
@@ -79,18 +82,21 @@ def amount(capacity: float | str) -> float | None:
 
 def ratio(value: float | str | None) -> str | None:
     """Return the ratio as the ledger stores it; None for a ratio that is not set."""
-    return str(value) if value else None
+    if not value:
+        return None
+    return pool_capacity.AUTO if value == pool_capacity.AUTO else str(float(value))
 
 
 def _check_ratio(value: float | str | None, field: str) -> None:
     if not value or value == pool_capacity.AUTO:
         return
     try:
-        good = 1 <= float(value) < float("inf")
+        good = 1 <= float(value) <= fields.MOST_RATIO
     except ValueError:
         good = False
     if not good:
-        raise errors.InvalidInput(field=field, reason=f'must be "auto" or a number of at least 1, got {value!r}')
+        allowed = f'"auto" or a number from 1 to {fields.MOST_RATIO}'
+        raise errors.InvalidInput(field=field, reason=f"must be {allowed}, got {value!r:.40}")
 
 
 def flatten(host: str, stats: JSONMapping, availability_zone: str | None) -> list[PoolReport]:

@@ -47,6 +47,12 @@ def test_a_report_is_stored(database: Database) -> None:
     assert "fast" == found.capabilities["volume_backend_name"]
 
 
+def test_a_ratio_may_be_a_long_text(database: Database) -> None:
+    """The column has 32 characters: the ledger stores the number."""
+    report(database, max_over_subscription_ratio=f"1.5{'0' * 60}")
+    assert "1.5" == row(database).max_over_subscription_ratio
+
+
 def test_capacities_may_be_words(database: Database) -> None:
     """Everything fits into an infinite pool."""
     report(database, total_capacity_gb="infinite", free_capacity_gb="infinite", reserved_percentage=0)

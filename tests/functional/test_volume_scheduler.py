@@ -166,6 +166,14 @@ def test_what_a_pool_no_longer_reports_is_no_candidate(volumes: Volumes) -> None
     assert "HOSTS_DOWN" == refusal.value.details["reason_code"]
 
 
+def test_a_pool_larger_than_any_storage_stops_no_decision(volumes: Volumes) -> None:
+    """Its report is refused. A part of such a capacity, in per cent, is no number any more."""
+    huge = {"total_capacity_gb": 1e307, "free_capacity_gb": 1e307, "reserved_percentage": 20}
+    (answer,) = volumes.volume_progress.report([{"host": A[0], "pool": "huge", "capabilities": huge}], {})
+    assert not answer["accepted"]
+    assert volumes.select(request_spec=volumes.spec(1)) in ("m1@fast#p1", "m2@slow#p2")
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "expected"),
     [

@@ -34,6 +34,7 @@ NONSENSE: list[dict[str, Any]] = [
     {"total_capacity_gb": -5},
     {"total_capacity_gb": float("nan")},
     {"free_capacity_gb": float("inf")},
+    {"total_capacity_gb": 1e307, "reserved_percentage": 20},
     {"free_capacity_gb": "plenty"},
     {"provisioned_capacity_gb": -1},
     {"provisioned_capacity_gb": [1]},

@@ -68,8 +68,11 @@ WRONG = [
     ("a capacity is missing", {"total_capacity_gb": 10}, "free_capacity_gb"),
     ("a capacity is negative", {**GOOD, "total_capacity_gb": -1}, "total_capacity_gb"),
     ("a capacity is not a number", {**GOOD, "total_capacity_gb": float("nan")}, "total_capacity_gb"),
+    ("a capacity is more than any storage has", {**GOOD, "total_capacity_gb": 1e300}, "total_capacity_gb"),
+    ("more is provisioned than any storage has", {**GOOD, "provisioned_capacity_gb": 1e300}, "provisioned_capacity_gb"),
     ("more than everything is reserved", {**GOOD, "reserved_percentage": 101}, "reserved_percentage"),
     ("the ratio is below 1", {**GOOD, "max_over_subscription_ratio": 0.5}, "max_over_subscription_ratio"),
+    ("the ratio is too large", {**GOOD, "max_over_subscription_ratio": "1e300"}, "max_over_subscription_ratio"),
     ("the ratio is a wrong word", {**GOOD, "max_over_subscription_ratio": "much"}, "max_over_subscription_ratio"),
 ]
 
