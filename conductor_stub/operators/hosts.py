@@ -125,10 +125,7 @@ class HostsManager:
         rows = cast("Sequence[Row]", hosts.list_all(connection, name, _HOST_COLUMNS, limit, marker))
         views: list[JSONObject] = [dict(zip(_HOST_COLUMNS, row, strict=True)) for row in rows]
         names = None if name is None and limit is None else {str(view["host"]) for view in views}
-        if names is None:
-            agents = {row.host: row for row in services.list_all(connection) if row.binary == services.COMPUTE}
-        else:
-            agents = services.of_hosts(connection, services.COMPUTE, names)
+        agents = services.of_hosts(connection, services.COMPUTE, names)
         zoned = {host: ",".join(sorted(named)) for host, named in aggregates.zones(connection, names).items()}
         health = {host: self._health(agent) for host, agent in agents.items()}
         labelled = label_rows.of_hosts(connection, names)

@@ -169,7 +169,7 @@ class VolumeIntake:
 
     def _read_pools(self, connection: Connection) -> list[JSONObject]:
         ctx = self._placement.step_context()
-        agents = {row.host: row for row in services.list_all(connection) if row.binary == services.VOLUME}
+        agents = services.of_hosts(connection, services.VOLUME, None)
         return [_with_service(row, agents.get(row.host), ctx) for row in pools.list_all(connection)]
 
     @endpoint
@@ -292,9 +292,9 @@ def _require_places(connection: Connection, filters: JSONMapping, project: str |
     host, pool, volume_type = (filters.get(name) for name in ("host", "pool", "volume_type"))
     there = [row for row in pools.list_all(connection, host) if pool in (None, row.pool)]
     where = location.append_host(host, pool)
-    if where and not there and not volumes.list_all(connection, host=host, pool=pool):
+    if where and not there and not volumes.list_all(connection, limit=1, host=host, pool=pool):
         raise errors.NotFound(kind="Storage pool", name=where)
-    if volume_type and not volumes.list_all(connection, volume_type=volume_type, project_id=project):
+    if volume_type and not volumes.list_all(connection, limit=1, volume_type=volume_type, project_id=project):
         volume_types.find(connection, volume_type, project)
 
 

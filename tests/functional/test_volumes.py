@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import orjson
 import oslo_messaging
 import pytest
@@ -14,6 +16,7 @@ from conductor_stub.volumes.sweeper import VolumeSweeper
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.objects import Place
+from tests.functional import databases
 from tests.worlds.conductor import context
 from tests.worlds.neighbours import no_valid_host
 from tests.worlds.volumes import LIMITS, A, B, Volumes
@@ -485,6 +488,14 @@ def test_pools_are_listed_with_the_state_of_their_agent(volumes: Volumes) -> Non
         volumes.operator.list_pools("m1@nowhere")
 
 
+def test_a_list_of_pools_reads_no_hosts(volumes: Volumes, database: Database) -> None:
+    """Any member may ask for the zones of volumes, which are those of the pools. A fleet may have 100,000 hosts."""
+    with databases.statements(database.engine) as read:
+        assert 2 == len(volumes.operator.list_pools())
+    (of_services,) = [each for each in read if "FROM services" in each]
+    assert "binary" in of_services.partition("WHERE")[2].partition("ORDER BY")[0]
+
+
 def test_a_report_that_is_refused_does_not_hold_back_others(volumes: Volumes) -> None:
     """The answer says which was refused, and why. The pool keeps its last good report."""
     good = {"total_capacity_gb": 7, "free_capacity_gb": 7}
@@ -531,6 +542,18 @@ def test_a_list_of_what_does_not_exist_is_an_error(volumes: Volumes) -> None:
     ):
         with pytest.raises(errors.NotFound, match=said):
             volumes.operator.list_volumes(filters)
+
+
+def test_an_empty_list_reads_no_volumes(volumes: Volumes, database: Database) -> None:
+    """Whether a place or a type has volumes, one of them shows: there may be 100,000."""
+    volumes.operator.create_volume_type({"name": "fast"})
+    volumes.ask(A, volume_type="fast")
+    with databases.statements(database.engine) as read:
+        for where in ({"host": A[0]}, {"host": "m9@gone"}, {"volume_type": "fast"}):
+            with contextlib.suppress(errors.NotFound):
+                assert [] == volumes.operator.list_volumes({"name": "nothing", **where})
+    of_volumes = [each for each in read if "FROM volumes" in each]
+    assert [True] * len(of_volumes) == ["LIMIT" in each for each in of_volumes]
 
 
 def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: Volumes) -> None:

@@ -220,12 +220,14 @@ def is_forced_down(connection: Transaction | sa.Connection, host: str, binary: s
     return found is not None and found.forced_down
 
 
-def of_hosts(connection: Transaction | sa.Connection, binary: str, names: Collection[str]) -> dict[str, ServiceRow]:
-    """Return the services of this program on these hosts, by host."""
-    query = sa.select(SERVICES).where(
-        SERVICES.c.binary == binary, SERVICES.c.host.in_(sorted(names)), sa.not_(SERVICES.c.deleted)
-    )
-    rows = connection.execute(query.order_by(SERVICES.c.host)).all() if names else ()
+def of_hosts(
+    connection: Transaction | sa.Connection, binary: str, names: Collection[str] | None
+) -> dict[str, ServiceRow]:
+    """Return the services of this program on these hosts, by host. :param names: None: on all hosts"""
+    query = sa.select(SERVICES).where(SERVICES.c.binary == binary, sa.not_(SERVICES.c.deleted))
+    if names is not None:
+        query = query.where(SERVICES.c.host.in_(sorted(names)))
+    rows = connection.execute(query.order_by(SERVICES.c.host)).all() if names or names is None else ()
     return {row.host: cast("ServiceRow", row) for row in rows}
 
 
