@@ -59,9 +59,14 @@ class VolumeManager:
 
     @endpoint
     def get_host_volumes(
-        self, context: RequestContext, host: fields.Name, volume_uuids: list[fields.Uuid] | None = None
+        self,
+        context: RequestContext,
+        host: fields.Name,
+        volume_uuids: list[fields.Uuid] | None = None,
+        limit: fields.Positive | None = None,
+        marker: fields.Uuid | None = None,
     ) -> list[JSONObject]:
-        return [volume.to_wire() for volume in self._progress.of_host(host, volume_uuids)]
+        return [volume.to_wire() for volume in self._progress.of_host(host, volume_uuids, limit, marker)]
 
     @endpoint
     def get_removable_volumes(

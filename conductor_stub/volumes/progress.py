@@ -81,9 +81,12 @@ class VolumeProgress:
         for host, percents in copies.items():
             self._database.write(claims.copied, host, percents)
 
-    def of_host(self, host: str, uuids: Collection[str] | None) -> list[Volume]:
-        """The volumes that claim space of the backend."""
-        return [volumes.to_volume(row) for row in self._database.read(volumes.on_host, host, uuids)]
+    def of_host(
+        self, host: str, uuids: Collection[str] | None, limit: int | None = None, marker: str | None = None
+    ) -> list[Volume]:
+        """The volumes that claim space of the backend; the parameters are those of ``fleet.db.volumes.volumes.on_host``."""
+        rows = self._database.read(volumes.on_host, host, uuids, limit, marker)
+        return [volumes.to_volume(row) for row in rows]
 
     def of_hosts(self, asked: Sequence[Find]) -> list[list[Volume]]:
         """Return, for each backend, those of its volumes that it requests. One query reads all of them."""

@@ -556,6 +556,16 @@ def test_an_empty_list_reads_no_volumes(volumes: Volumes, database: Database) ->
     assert [True] * len(of_volumes) == ["LIMIT" in each for each in of_volumes]
 
 
+def test_the_volumes_of_a_backend_are_read_in_parts(volumes: Volumes) -> None:
+    """By uuid, and none twice or left out."""
+    made = sorted(volumes.ask(A) for _each in range(5))
+    found: list[str] = []
+    while part := volumes.volume_progress.of_host(A[0], None, 2, found[-1] if found else None):
+        assert len(part) <= 2
+        found += [each.uuid for each in part]
+    assert made == found == [each.uuid for each in volumes.volume_progress.of_host(A[0], None)]
+
+
 def test_volumes_are_found_by_name_and_by_the_beginning_of_their_uuid(volumes: Volumes) -> None:
     """A name that several volumes have is refused."""
     uuid = volumes.ask(A, name="data")

@@ -27,6 +27,10 @@ class StorageLedger:
 
     def __init__(self, *volumes: Volume) -> None:
         self.volumes = {each.uuid: each for each in volumes}
+        #: False: a conductor of an earlier release, which answers with all volumes at once.
+        self.gives_parts = True
+        #: Most volumes in one answer.
+        self.largest = 0
         #: Volumes that the ledger has deleted, or has elsewhere.
         self.gone: set[str] = set()
         self.failures: list[dict[str, Any]] = []
@@ -37,10 +41,20 @@ class StorageLedger:
         self.copies: list[dict[str, dict[str, int]]] = []
 
     def get_host_volumes(
-        self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
+        self,
+        context: RequestContext,
+        host: str,
+        volume_uuids: list[str] | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
     ) -> list[dict[str, Any]]:
         there = [each for each in self.volumes.values() if each.pools_on(host) and each.status != "deleted"]
-        return [each.to_wire() for each in there if volume_uuids is None or each.uuid in volume_uuids]
+        wanted = [each.to_wire() for each in there if volume_uuids is None or each.uuid in volume_uuids]
+        found = sorted(wanted, key=lambda each: each["uuid"])
+        if not self.gives_parts:
+            return found
+        self.largest = max(self.largest, len(found[:limit]))
+        return [each for each in found if each["uuid"] > (marker or "")][:limit]
 
     def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
         return [uuid for uuid in volume_uuids if uuid in self.gone]

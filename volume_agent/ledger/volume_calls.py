@@ -19,6 +19,8 @@ from fleet.rpc.clients import VolumeTaskAPI
 
 #: Seconds for which a report is repeated. After that the conductor's sweeper repeats the order.
 LIMIT_S = 60
+#: Volumes in one answer. Users choose how much metadata each has, and a broker carries no more than 16 MiB.
+_PART = 200
 #: The client's method for several calls in one message.
 SEVERAL = "volume_steps"
 
@@ -39,9 +41,17 @@ class VolumeCalls:
 
     def of_host(self, context: RequestContext, host: str) -> dict[str, Volume]:
         """Return the volumes of a backend, by uuid; repeated without a limit."""
-        answer = self._patience.call(None, self._conductor.get_host_volumes, context, host)
-        found = [Volume.from_wire(each) for each in answer]
-        return {volume.uuid: volume for volume in found}
+        found: dict[str, Volume] = {}
+        marker = None
+        while True:
+            part = self._patience.call(None, self._conductor.get_host_volumes, context, host, None, _PART, marker)
+            read = [Volume.from_wire(each) for each in part]
+            new = {volume.uuid: volume for volume in read if volume.uuid not in found}
+            found.update(new)
+            # An older conductor returns all of them, each time.
+            if len(part) != _PART or not new:
+                return found
+            marker = read[-1].uuid
 
     def find(self, context: RequestContext, host: str, uuid: str) -> Volume | None:
         """Return the volume, if the ledger has it on this backend."""

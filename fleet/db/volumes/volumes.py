@@ -201,15 +201,23 @@ def note_copies(tx: Transaction, row: VolumeRow, uuids: Collection[str]) -> None
 
 
 def on_host(
-    connection: Transaction | sa.Connection, host: str, uuids: Collection[str] | None = None
+    connection: Transaction | sa.Connection,
+    host: str,
+    uuids: Collection[str] | None = None,
+    limit: int | None = None,
+    marker: str | None = None,
 ) -> Sequence[VolumeRow]:
-    """Live volumes and snapshots that claim or hold space of a backend. :param uuids: only these of them"""
-    if uuids is None:
-        return cast("Sequence[VolumeRow]", connection.execute(_ON_HOST, {"on_host": host}).all())
-    return cast(
-        "Sequence[VolumeRow]",
-        connection.execute(_ON_HOST.where(_THESE), {"on_host": host, "wanted": list(uuids)}).all(),
-    )
+    """Live volumes and snapshots that claim or hold space of a backend, by uuid.
+
+    :param uuids: only these of them
+    :param marker: a uuid; only those after it
+    """
+    query = _ON_HOST.limit(limit)
+    if uuids is not None:
+        query = query.where(VOLUMES.c.uuid.in_(uuids))
+    if marker is not None:
+        query = query.where(VOLUMES.c.uuid > marker)
+    return cast("Sequence[VolumeRow]", connection.execute(query, {"on_host": host}).all())
 
 
 def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[VolumeRow]:

@@ -12,6 +12,7 @@ _SINCE = "1.9"
 #: Statuses that version 1.9 knows; others came with 1.11.
 _FIRST = (volume_states.CREATING, volume_states.EXTENDING, volume_states.DELETING)
 _SINCE_MANAGED = _SINCE_COPIES = "1.13"
+_SINCE_PARTS = "1.25"
 _MANAGED = (volume_states.MANAGING, volume_states.UNMANAGING)
 
 
@@ -44,10 +45,21 @@ class VolumeTaskAPI(API):
         self._ask(context, Message("report_pools", said, version=_SINCE_COPIES))
 
     def get_host_volumes(
-        self, context: RequestContext, host: str, volume_uuids: list[str] | None = None
+        self,
+        context: RequestContext,
+        host: str,
+        volume_uuids: list[str] | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
     ) -> list[JSONObject]:
-        said = {"host": host, "volume_uuids": volume_uuids}
-        answer: list[dict[str, object]] = self._ask(context, Message("get_host_volumes", said, version=_SINCE))
+        """Return the volumes of a backend, by uuid.
+
+        :param limit: and ``marker``: at most so many, and only those after this uuid. An older conductor returns all
+        """
+        said, part = {"host": host, "volume_uuids": volume_uuids}, {"limit": limit, "marker": marker}
+        newer = {} if limit is None else part
+        asked = Message("get_host_volumes", said, version=_SINCE, newer=newer, newer_version=_SINCE_PARTS)
+        answer: list[dict[str, object]] = self._ask(context, asked)
         return answer
 
     def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:

@@ -449,6 +449,17 @@ class Waiting(futures.Executor):
             self._works.pop(0)()
 
 
+@pytest.mark.parametrize("number", [200, 450])
+@pytest.mark.parametrize("gives_parts", [True, False], ids=["a conductor", "an older conductor"])
+def test_the_volumes_of_a_backend_are_read_in_parts(gives_parts: bool, number: int) -> None:
+    """Each may have 16 KiB of metadata, and the broker carries no larger message than 16 MiB."""
+    world = OneBackend(*(volume() for _each in range(number)))
+    world.conductor.gives_parts = gives_parts
+    world.recover()
+    assert sorted(world.conductor.volumes) == sorted(world.ordered)
+    assert world.conductor.largest <= 200
+
+
 def test_a_stray_is_not_allocated() -> None:
     """It is part of what the pool provides, like everything else that is not the fleet's."""
     mine, stray = volume(size_gb=10, status="available", step=None), volume(size_gb=5)
