@@ -11,6 +11,7 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
+from fleet.db.volumes import volumes as rows
 from tests.worlds.conductor import context
 from tests.worlds.neighbours import no_valid_host
 from tests.worlds.volumes import A, B, Volumes
@@ -173,6 +174,20 @@ def test_what_an_attempt_that_fails_may_leave(volumes: Volumes, leaves: bool) ->
     failure = Failure("creating", "OSError", "no", leaves=leaves)
     volumes.volume_progress.fail(context(), Attempt(snapshot, 1, A[0]), "creating", failure)
     assert [snapshot] * leaves == volumes.volume_progress.removable(A[0], [snapshot])
+
+
+def test_volumes_that_are_where_they_belong_are_not_read(volumes: Volumes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every agent asks once a minute which of its volumes it may remove. A backend may have 100,000."""
+    here, elsewhere, gone = (volumes.available() for _each in range(3))
+    volumes.operator.delete_volume(gone)
+    volumes.done(gone, "deleting")
+    moving = migrate(volumes, B)
+    judge, read = rows._is_removable, []
+    monkeypatch.setattr(rows, "_is_removable", lambda row, host: (read.append(row.uuid), judge(row, host))[1])
+    assert [gone] == volumes.volume_progress.removable(A[0], [here, gone, moving])
+    assert [gone] == read
+    assert [] == volumes.volume_progress.removable(B[0], [elsewhere, moving])
+    assert [gone, elsewhere] == read
 
 
 def test_a_destination_that_is_not_heard_of_is_given_up(volumes: Volumes) -> None:
