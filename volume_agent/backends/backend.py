@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent import futures
+from typing import Any, Self, TypeVar
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.agent import host_names
+from fleet.agent import commands, host_names
 from fleet.json_codec import JSONObject
 from fleet.objects import PoolReport, Volume, pool_report
 from volume_agent import conf as volume_conf
@@ -24,6 +25,8 @@ from volume_agent import drivers
 from volume_agent.drivers.base import VolumeDriver
 
 LOG = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+_HANGS = "its driver does not answer: its storage hangs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +65,18 @@ class Policy:
 
 
 class Backend:
-    """``name`` is ``machine@section``. The lock guards the set of strays, and the copies under way."""
+    """``name`` is ``machine@section``. The lock guards the set of strays, and the copies under way.
 
-    def __init__(self, name: str, driver: VolumeDriver, policy: Policy) -> None:
+    :param answer_s: seconds in which the driver must return what it has. None: no limit, and no thread
+    """
+
+    def __init__(self, name: str, driver: VolumeDriver, policy: Policy, answer_s: float | None = None) -> None:
         self.name = name
         self.driver = driver
         self._policy = policy
+        self._answer_s = answer_s
+        #: Answers that did not come in time, by purpose.
+        self._overdue: dict[str, futures.Future[Any]] = {}
         self._lock = threading.Lock()
         self._strays: frozenset[str] = frozenset()
         self._copies: dict[str, Volume] = {}
@@ -115,6 +124,32 @@ class Backend:
                     found[volume.uuid] = percent
         return found
 
+    @property
+    def hangs(self) -> bool:
+        """True while the driver owes an answer: its storage may be away."""
+        return any(not each.done() for each in list(self._overdue.values()))
+
+    def ask(self, purpose: str, question: Callable[[], Answer]) -> Answer:
+        """Return the answer of the driver. One thread at a time asks for a purpose, and one waits for the driver.
+
+        A file system that is away keeps the callers of the driver waiting without end, and no other backend of the process
+        may wait with them.
+
+        :raises TimeoutError: it does not answer in time, or owes an earlier answer
+        """
+        if self._answer_s is None:
+            return question()
+        overdue = self._overdue.get(purpose)
+        if overdue is not None and not overdue.done():
+            raise TimeoutError(_HANGS)
+        answer: futures.Future[Answer] = futures.Future()
+        # A daemon thread: a driver that hangs must not keep the process from ending.
+        threading.Thread(target=_answer, args=(question, answer), name="driver", daemon=True).start()
+        if not futures.wait([answer], self._answer_s).done:
+            self._overdue[purpose] = answer
+            raise TimeoutError(_HANGS)
+        return answer.result()
+
     def report(self) -> list[PoolReport]:
         """Return a report of each pool.
 
@@ -122,6 +157,9 @@ class Backend:
         """
         if self.unready:
             raise OSError(self.unready)
+        return self.ask("report", self._report)
+
+    def _report(self) -> list[PoolReport]:
         stats = {**self._policy.of_pool(), **self.driver.stats()}
         allocated, more = self._allocated_gb(), self._policy.extra_capabilities
         reports = pool_report.flatten(self.name, stats, self._policy.zone)
@@ -136,6 +174,13 @@ class Backend:
             if stored.uuid not in strays:
                 found[stored.pool] = found.get(stored.pool, 0) + stored.size_gb
         return found
+
+
+def _answer(question: Callable[[], Answer], answer: futures.Future[Answer]) -> None:
+    try:
+        answer.set_result(question())
+    except BaseException as failure:
+        answer.set_exception(failure)
 
 
 def _with(report: PoolReport, **capabilities: object) -> PoolReport:
@@ -176,4 +221,6 @@ def _load(conf: cfg.ConfigOpts, section: str) -> Backend:
         reason = f"is not set in [{section}] nor in [{volume_conf.DEFAULTS}]: choose directory, lvm or fake"
         raise errors.ConfigError(option="volume_driver", reason=reason)
     driver = drivers.driver_class(options.volume_driver)(options)
-    return Backend(f"{conf.host}@{section}", driver, Policy.of(options, section, conf.storage_availability_zone))
+    policy = Policy.of(options, section, conf.storage_availability_zone)
+    # Simulated storage does not hang, and there may be thousands of backends.
+    return Backend(f"{conf.host}@{section}", driver, policy, None if driver.simulated else commands.QUICK_S)

@@ -49,6 +49,9 @@ class Existing:
 class VolumeDriver(abc.ABC):
     """One object for each backend. The methods are called from several threads, but for one volume from one at a time.
 
+    :meth:`init_backend`, :meth:`stats` and :meth:`volumes` have two minutes. A backend whose driver takes longer counts as
+    down until it has answered.
+
     Each method may be repeated: after a crash, or because its success was not recorded. Whatever it raises fails the
     attempt; the message is part of the volume's failure, and must name no secret.
     """

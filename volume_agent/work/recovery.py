@@ -53,8 +53,8 @@ def recover(
 def _recover(
     context: RequestContext, backend: Backend, calls: VolumeCalls, order: Callable[[RequestContext, str], object]
 ) -> None:
-    backend.driver.init_backend()
-    stored = backend.driver.volumes()
+    backend.ask("recovery", backend.driver.init_backend)
+    stored = backend.ask("recovery", backend.driver.volumes)
     recorded = calls.of_host(context, backend.name)
     _require_data(backend, recorded.values(), stored)
     unrecorded = {each.uuid for each in stored} - recorded.keys()
@@ -62,7 +62,7 @@ def _recover(
     there = {(each.uuid, each.pool) for each in stored}
     for each in stored:
         if each.uuid in removable or _is_left(each, recorded.get(each.uuid), backend.name, there):
-            _remove(backend, each)
+            backend.ask("recovery", functools.partial(_remove, backend, each))
     unknown = sorted(unrecorded - removable)
     backend.set_strays(unknown)
     if unknown:
@@ -102,7 +102,8 @@ def remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, q
     that work.
     """
     try:
-        idle = sorted({each.uuid for each in backend.driver.volumes() if not queues.busy(each.uuid)})
+        stored = backend.ask("comparison", backend.driver.volumes)
+        idle = sorted({each.uuid for each in stored if not queues.busy(each.uuid)})
         for start in range(0, len(idle), _ASKED):
             for uuid in calls.removable(context, backend.name, idle[start : start + _ASKED]):
                 queues.submit(uuid, functools.partial(_remove_left, context, backend, calls, uuid))

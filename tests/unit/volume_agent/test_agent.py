@@ -17,9 +17,10 @@ from fleet.agent import commands
 from fleet.agent.life import Process
 from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
+from fleet.context import new_context
 from fleet.rpc import server as rpc_server
 from tests.configuration import configuration
-from tests.unit.volume_agent.builders import options, stored, volume
+from tests.unit.volume_agent.builders import join_threads, options, stored, volume
 from tests.worlds.one_backend import GIVEN_UP, calls
 from tests.worlds.storage_ledger import StorageLedger
 from volume_agent import conf as volume_conf
@@ -48,10 +49,11 @@ class FakeServer:
 class AgentOf:
     """An agent of the backends ``m1@0``, ``m1@1``, …, one for each driver."""
 
-    def __init__(self, *drivers: VolumeDriver) -> None:
+    def __init__(self, *drivers: VolumeDriver, answer_s: float | None = None) -> None:
         self.conductor = StorageLedger()
         known = calls(self.conductor, Patience(GIVEN_UP))
-        made = [Backend(f"m1@{number}", driver, Policy("store", "z1")) for number, driver in enumerate(drivers)]
+        policy = Policy("store", "z1")
+        made = [Backend(f"m1@{number}", driver, policy, answer_s) for number, driver in enumerate(drivers)]
         executor = futures.ThreadPoolExecutor(1)
         self.entries = []
         for backend in made:
@@ -89,6 +91,45 @@ def test_a_backend_whose_driver_fails_is_tried_again(
         assert ([False, True], ["m1@1"]) == world.report()
         assert "Backend m1@0 cannot be used" in caplog.text
     assert ([True, True], ["m1@0", "m1@1"]) == world.report()
+
+
+@pytest.mark.parametrize("call", ["init_backend", "volumes", "stats"])
+def test_a_backend_whose_storage_hangs_counts_as_down(
+    call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with a file system that is away: no error comes. The other backends are served, reported and compared."""
+    away, sound = fake(), fake()
+    world, goes_on = AgentOf(away, sound, answer_s=0.05), threading.Event()
+    works = getattr(away, call)
+
+    def hang() -> Any:
+        goes_on.wait()
+        return works()
+
+    # A busy machine is no reason to count the other one as hanging.
+    world.entries[1].backend._answer_s = None
+    if call != "init_backend":
+        world.entries[0].backend._answer_s = None
+        assert ([True, True], ["m1@0", "m1@1"]) == world.report()
+        world.entries[0].backend._answer_s = 0.05
+    monkeypatch.setattr(away, call, hang)
+    for _round in range(2):
+        assert ["m1@1"] == world.report()[1]
+        world.agent._compare()
+    backend, work = world.entries[0].backend, world.entries[0].manager._worker
+    assert backend.hangs
+    assert "its driver does not answer: its storage hangs" in backend.problem
+    made = volume(host="m1@0")
+    work.run(new_context(), made.uuid)
+    assert f"Volume {made.uuid} is left to the conductor's sweeper: the storage of m1@0 hangs" in caplog.text
+    # One thread waits for each purpose.
+    waiting = [thread for thread in threading.enumerate() if thread.name == "driver"]
+    assert len(waiting) == (2 if call == "volumes" else 1)
+    goes_on.set()
+    join_threads("driver")
+    backend._answer_s = None
+    assert ([True, True], ["m1@0", "m1@1"]) == world.report()
+    assert not backend.hangs
 
 
 def test_a_backend_that_another_process_serves_is_not_served_again() -> None:
