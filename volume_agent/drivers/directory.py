@@ -144,7 +144,12 @@ class DirectoryDriver(VolumeDriver):
         if there is not None and _is_source(there, volume):
             raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
         if there is None or volume.old_copy:
-            self._copy(volume, _source_of(volume), directory)
+            source = _source_of(volume)
+            self._copy(volume, source, directory)
+            if there is not None and there.suffix != source.suffix:
+                # The copy has not replaced it, and one of both would be taken for the volume.
+                there.unlink()
+                whole_file.flush(directory)
 
     def copied_percent(self, volume: Volume, pool: str) -> int | None:
         """Return the percentage from the size of the partial file, which grows as it is written; holes count as written."""

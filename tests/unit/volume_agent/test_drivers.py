@@ -136,6 +136,18 @@ def test_a_volume_is_copied_to_another_pool(driver: VolumeDriver) -> None:
         driver.receive(dataclasses.replace(made, copy_from="elsewhere"), "p1")
 
 
+def test_an_old_copy_of_another_format_is_replaced(tmp_path: pathlib.Path) -> None:
+    """A lost attempt has left a raw file there, and the volume is an image: its guest must not get the empty disk."""
+    driver, made = directory(tmp_path), volume()
+    name = f"volume-{made.uuid}"
+    (tmp_path / "p1" / f"{name}.qcow2").write_bytes(image_header(size=units.Gi))
+    (tmp_path / "p2" / name).touch()
+    driver.receive(dataclasses.replace(made, copy_from=location(driver, "p1"), old_copy=True), "p2")
+    found = driver.connection(made.uuid, "p2")
+    assert (str(tmp_path / "p2" / f"{name}.qcow2"), "qcow2") == (found.path, found.format)
+    assert [f"{name}.qcow2"] == [path.name for path in (tmp_path / "p2").iterdir()]
+
+
 def test_an_old_copy_is_replaced(tmp_path: pathlib.Path) -> None:
     """Only if the ledger knows it, and only when the new one is whole."""
     driver, made = directory(tmp_path), volume()
