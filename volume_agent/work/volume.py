@@ -20,6 +20,8 @@ from volume_agent.backends.backend import Backend
 from volume_agent.ledger.volume_calls import VolumeCalls
 
 LOG = logging.getLogger(__name__)
+#: Of the message of a failure. Drivers may quote the whole answer of a storage, and a database takes no more than 64 KiB.
+_MOST_CHARACTERS = 1000
 
 
 class VolumeWorker:
@@ -291,6 +293,6 @@ class VolumeWorker:
 
 
 def _failure(volume: Volume, failure: Exception, began: float) -> dict[str, object]:
-    message = str(failure) or type(failure).__name__
+    message = str(failure)[:_MOST_CHARACTERS] or type(failure).__name__
     duration_s = round(time.monotonic() - began, 3)
     return {"step": volume.status, "code": type(failure).__name__, "message": message, "duration_s": duration_s}

@@ -57,6 +57,20 @@ def test_a_failure_is_reported_with_its_reason() -> None:
     assert ("error", {}) == (world.status(made.uuid), stored(world.driver))
 
 
+def test_a_long_reason_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver may quote all that its storage has answered. A database would refuse the report, again and again."""
+    made = volume()
+    world = OneBackend(made)
+
+    def fail(_volume: Volume) -> None:
+        raise OSError(f"the array answers {'€' * 100_000}")
+
+    monkeypatch.setattr(world.driver, "create", fail)
+    world.run(made.uuid)
+    (failure,) = world.conductor.failures
+    assert ("the array answers €", 1000) == (failure["message"][:19], len(failure["message"]))
+
+
 @pytest.mark.parametrize("when", ["while it works", "at the last moment", "too late"])
 @pytest.mark.parametrize("work", ["create", "receive"])
 def test_what_a_former_life_has_made_is_not_removed(monkeypatch: pytest.MonkeyPatch, work: str, when: str) -> None:
