@@ -280,6 +280,16 @@ def test_a_source_on_another_machine_is_refused(world: VolumeGroupInUse) -> None
     assert {} == stored(driver)
 
 
+def test_a_volume_does_not_move_within_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pools may be in one group, which has each name once. Nothing is copied in vain."""
+    group: Any = SimpleNamespace(name="vg", volumes=list)
+    monkeypatch.setattr(commands, "find", lambda program: program)
+    monkeypatch.setattr(pathlib.Path, "is_block_device", lambda _path: True)
+    driver = LvmDriver(options(lvm_pools={"thick": "vg", "thin": "vg/pool"}), lambda _name: group)
+    with pytest.raises(FileExistsError, match="pool thin is in the volume group where the volume is"):
+        driver.receive(volume("thick", 1, copy_from="lvm:vg"), "thin")
+
+
 def test_a_thin_volume_has_stored_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thick one takes all of its size. Of a thin one that is not active LVM does not tell it."""
     there = [

@@ -141,6 +141,11 @@ class LvmDriver(VolumeDriver):
         source = pathlib.Path("/dev", volume.copy_from.removeprefix(_LOCATION), _name(volume))
         if not source.is_block_device():
             raise FileNotFoundError(f"the data of {volume.location} are not on this machine: there is no {source}")
+        if volume.copy_from == f"{_LOCATION}{there.group.name}":
+            # A group has each name once. That of the volume is taken until its source is removed, after the copy.
+            raise FileExistsError(
+                f"pool {pool} is in the volume group where the volume is: it moves to other groups only"
+            )
         if found is not None:
             there.group.remove(found.name)
         part = f"{_PART}{_name(volume)}"
