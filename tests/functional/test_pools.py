@@ -80,6 +80,18 @@ def test_an_unchanged_report_advances_no_generation(database: Database) -> None:
     assert before == row(database).generation > 0
 
 
+@pytest.mark.on_sqlite
+def test_a_report_reads_no_deleted_volumes(database: Database) -> None:
+    """Their rows keep their last pool. A report locks the pool while it reads, once a minute."""
+    if database.engine.dialect.name != "sqlite":
+        pytest.skip("plans of a small table do not use the index")
+    asked = pools._CLAIMED.params(on_host=HOST, in_pool=POOL)
+    text = asked.compile(database.engine, compile_kwargs={"literal_binds": True})
+    with database.engine.connect() as connection:
+        plan = " ".join(row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}"))
+    assert "(host=? AND pool=? AND deleted=?)" in plan
+
+
 def test_pools_that_are_not_reported_any_more_are_removed(database: Database) -> None:
     """A removed pool takes no claims, and returns with its next report."""
     report(database)

@@ -112,7 +112,7 @@ volumes = sa.Table(
     sa.Column("step_deadline", Timestamp, index=True),
     sa.Column("request_id", NAME),
     *tracked(),
-    sa.Index(None, "host", "pool"),
+    sa.Index(None, "host", "pool", "deleted"),
     sa.Index(None, "held_host", "held_pool"),
     sa.Index(None, "project_id", "deleted"),
 )
