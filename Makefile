@@ -96,7 +96,7 @@ hypervisor: $(STAMP) ## install libvirt, QEMU, and what makes a tiny image for t
 	{ echo "*** NOT INSTALLED: libvirt-python. The tests with real guests are SKIPPED."; [ "$(CI)" != true ]; }
 
 guests: $(STAMP) servers hypervisor ## tests with real guests under a private libvirtd, which are emulated (as root; some minutes)
-	@$(PYTEST) tests/guests
+	@$(PYTEST) --numprocesses 2 tests/guests
 
 nova: $(STAMP) servers ## tests with a real nova 34, which is installed into .venv-nova; some minutes
 	@$(NOVA_VENV)/bin/python -c 'import nova, pymysql' 2> /dev/null || { echo "Setting up $(NOVA_VENV) ..." && $(PYTHON) -m venv $(NOVA_VENV) && \

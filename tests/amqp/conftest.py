@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-import sqlalchemy as sa
 
 from tests.amqp import openstack_client
 from tests.amqp.daemons import Trio, eventually, running
+from tests.functional import databases
 
 HOSTS = 6
 _STARTED = itertools.count(1)
@@ -30,11 +30,7 @@ def _scope(fixture_name: str, config: pytest.Config) -> Literal["session", "pack
 @pytest.fixture(scope=_scope)
 def ledger_url(postgresql_url: str) -> str:
     """A database that no other suite uses."""
-    server, name = sa.make_url(postgresql_url), f"trio_{next(_STARTED)}"
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    return server.set(database=name).render_as_string(hide_password=False)
+    return databases.created(postgresql_url, f"trio_{next(_STARTED)}")
 
 
 @pytest.fixture(scope="session")

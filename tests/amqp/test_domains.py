@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
+from tests.functional import databases
 
 _DISKS = """\
 [DEFAULT]
@@ -25,12 +26,8 @@ fake_pools = x:25
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory: pytest.TempPathFactory, broker: RabbitMQ, postgresql_url: str) -> Iterator[Trio]:
     """A conductor and a scheduler for each domain, with a virtual host and a database of their own."""
-    server = sa.make_url(postgresql_url)
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text("CREATE DATABASE divided"))
     directory = tmp_path_factory.mktemp("divided")
-    url = server.set(database="divided").render_as_string(hide_password=False)
+    url = databases.created(postgresql_url, "divided")
 
     def only(domain: str) -> tuple[str, str]:
         path = directory / f"{domain}.conf"

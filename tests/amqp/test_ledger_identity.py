@@ -8,20 +8,13 @@ from collections.abc import Iterator
 
 import oslo_messaging
 import pytest
-import sqlalchemy as sa
 
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest
+from tests.functional import databases
 
 BUILDS = 12
-
-
-def database_url(server: sa.URL, name: str) -> str:
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    return server.set(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture
@@ -29,9 +22,8 @@ def stand(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, postgresql_url: str, broker: RabbitMQ
 ) -> Iterator[tuple[Trio, pathlib.Path]]:
     """A trio, and a configuration file of the same broker with an empty database."""
-    server = sa.make_url(postgresql_url)
     suffix = request.node.name
-    ours, theirs = (database_url(server, f"{name}_{suffix}"[:63]) for name in ("ours", "theirs"))
+    ours, theirs = (databases.created(postgresql_url, f"{name}_{suffix}"[:63]) for name in ("ours", "theirs"))
     with running(Trio(tmp_path, broker.vhost(f"ledgers-{suffix}"), ours)) as trio:
         foreign = tmp_path / "foreign.conf"
         foreign.write_text(f"[DEFAULT]\nhost = foreign\n[database]\nconnection = {theirs}\n")

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
+from tests.functional import databases
 
 NAME = "refusing"
 USER = "refused"
@@ -44,15 +44,11 @@ def stand(
 ) -> Iterator[Trio]:
     """Daemons that were refused by the broker when they started, and were let in when all of them had been."""
     directory = tmp_path_factory.mktemp(NAME)
-    server = sa.make_url(postgresql_url)
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {NAME}"))
+    url = databases.created(postgresql_url, NAME)
     ours = broker.vhost(NAME)
     theirs = broker.add_users(NAME, USER)[USER]
     broker.ctl("set_permissions", "-p", NAME, USER, ".*", ".*", ".*")
     broker.ctl("change_password", USER, "another")
-    url = server.set(database=NAME).render_as_string(hide_password=False)
     with running(Trio(directory, theirs, url, direct_url=ours)) as trio:
         trio.manage("db", "sync")
         for name, (program, *arguments) in DAEMONS.items():

@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-import sqlalchemy as sa
 
 from fleet import errors
 from fleet.rpc import versions
@@ -15,6 +14,7 @@ from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest, violations
 from tests.amqp.launcher import OLD
+from tests.functional import databases
 
 PROGRAMS = {"conductor": "fleet-conductor", "scheduler": "fleet-scheduler", "compute": "fleet-compute"}
 #: Services with the age of each daemon of theirs.
@@ -34,12 +34,8 @@ def stand(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, postgresql_url: str, broker: RabbitMQ
 ) -> Iterator[Trio]:
     """A broker and a database without any daemon."""
-    server = sa.make_url(postgresql_url)
     name = f"skew_{abs(hash(request.node.name))}"
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    url = server.set(database=name).render_as_string(hide_password=False)
+    url = databases.created(postgresql_url, name)
     with running(Trio(tmp_path, broker.vhost(name), url)) as trio:
         trio.manage("db", "sync")
         yield trio

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
-import sqlalchemy as sa
 
 from fleet.context import new_context
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest
+from tests.functional import databases
 
 pytestmark = pytest.mark.long
 NAME = "waiting"
@@ -24,11 +24,7 @@ DAEMONS = ("conductor", "scheduler", "agent")
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory, postgresql_url: str, broker: RabbitMQ) -> Iterator[Trio]:
     """Daemons of their own."""
-    server = sa.make_url(postgresql_url)
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {NAME}"))
-    url = server.set(database=NAME).render_as_string(hide_password=False)
+    url = databases.created(postgresql_url, NAME)
     default, fake = "ram_allocation_ratio = 1.0\nreserved_host_memory_mb = 0\n", "memory_mb = 2048\n"
     directory = tmp_path_factory.mktemp(NAME)
     with running(Trio(directory, broker.vhost(NAME), url, default=default, fake=fake)) as trio:

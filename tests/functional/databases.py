@@ -27,19 +27,29 @@ def open_database(url: str) -> Database:
     return database
 
 
-@contextlib.contextmanager
-def beside(server: str | sa.URL, clause: str = "") -> Iterator[str]:
-    """The URL of another database of the server, without a schema.
+def created(server: str | sa.URL, name: str, clause: str = "") -> str:
+    """Create a database without a schema on a server, which keeps it; return its URL.
 
     :param clause: ends the statement that creates it
     """
     url = sa.make_url(server)
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE beside {clause}"))
+        connection.execute(sa.text(f"CREATE DATABASE {name} {clause}"))
+    return url.set(database=name).render_as_string(hide_password=False)
+
+
+@contextlib.contextmanager
+def beside(server: str | sa.URL, clause: str = "") -> Iterator[str]:
+    """The URL of another database of the server, without a schema.
+
+    :param clause: ends the statement that creates it
+    """
+    url = created(server, "beside", clause)
     try:
-        yield url.set(database="beside").render_as_string(hide_password=False)
+        yield url
     finally:
+        engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
         with engine.connect() as connection:
             connection.execute(sa.text("DROP DATABASE beside"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import itertools
 import os
 import pathlib
 import shutil
@@ -17,8 +18,11 @@ import pytest
 
 from fleet_trial import private_servers
 from tests import conftest, leftovers
+from tests.functional import databases
 from tests.guests import tiny_image
 from tests.guests.machine import Machine
+
+_STARTED = itertools.count(1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,12 @@ class _Restarted:
 
     def keeps_process(self, pid: int) -> bool:
         return pid == self.server.pid
+
+
+@pytest.fixture(scope="module")
+def postgresql_url(postgresql_url: str) -> str:
+    """A database of each module's own: their images have the same name."""
+    return databases.created(postgresql_url, f"guests_{next(_STARTED)}")
 
 
 @pytest.fixture(scope="session")
