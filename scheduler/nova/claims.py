@@ -42,7 +42,7 @@ def allocation(request: NovaRequest, node_uuid: str) -> JSONObject:
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """An allocation that was written.
+    """An allocation that was written, or may have been.
 
     :param providers: uuids of all providers that it takes from
     :param before: what the instance held before, by provider
@@ -90,10 +90,15 @@ class Claims:
             # As nova-scheduler does: during an evacuation an instance holds both hosts.
             wanted = {uuid: {"resources": each["resources"]} for uuid, each in allocations.items()} | before
             body = {"allocations": wanted, "consumer_generation": generation, **self._owner}
-            outcome = self._placement.write(instance_uuid, body)
+            made = Claim(instance_uuid, frozenset(allocations), before)
+            try:
+                outcome = self._placement.write(instance_uuid, body)
+            except PlacementFailed:
+                self._made.append(made)  # the allocation may be written, and only the answer lost
+                raise
             metrics.NOVA_CLAIMS.labels(outcome.value).inc()
             if outcome is Outcome.TAKEN:
-                self._made.append(Claim(instance_uuid, frozenset(allocations), before))
+                self._made.append(made)
                 return True
             if outcome is Outcome.UNKNOWN:
                 self.unknown.add(node_uuid)

@@ -231,6 +231,27 @@ def test_give_back_while_placement_is_away(caplog):
     assert SERVER in caplog.text
 
 
+@pytest.mark.parametrize(("name", "before"), [("req_build_1", []), ("req_evacuate", [A])])
+def test_the_answer_to_a_claim_is_lost(name, before):
+    """Placement has written the allocation, and a proxy answers 504: what the claim has added is given back."""
+    adapter = FakeAdapter()
+    for provider in before:
+        _claims(adapter).claim(SERVER, provider)
+    claims, put = _claims(adapter, _move(name)), adapter.put
+
+    def lose_the_answer(path, body):
+        adapter.put = put
+        put(path, body)
+        return Answer(504)
+
+    adapter.put = lose_the_answer
+    with pytest.raises(PlacementFailed):
+        claims.claim(SERVER, B)
+    assert [*before, B] == sorted(adapter.held[SERVER])
+    claims.give_back()
+    assert before == list(adapter.held[SERVER])
+
+
 def test_traits():
     """One query names the required and the forbidden ones."""
     adapter = FakeAdapter()
