@@ -145,8 +145,12 @@ class NovaFeed:
             return []
         found: list[NodeRow] = []
         for number, cell in self._cells.items():
-            if cell.is_served:
+            if not cell.is_served:
+                continue  # all of it is read when it answers again
+            try:
                 found += self._of_cell(number, Found(cell.read_nodes(changed))).nodes
+            except (errors.DatabaseError, errors.ConfigError) as away:
+                cell.is_tolerated(away)
         return self._offered(found)
 
     def _of_cell(self, number: int, found: Found) -> Found:

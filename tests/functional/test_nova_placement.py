@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -360,6 +361,30 @@ def test_providers_beside_compute_nodes(world: EndpointOverNova) -> None:
     world.nova.add_inventory(8, "VCPU", total=2)
     world.later()
     assert {"DISK_GB", "VCPU"} == world.notes.elsewhere
+
+
+def test_a_cell_fails_while_changes_of_placement_are_read(
+    world: EndpointOverNova, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by its statement_timeout. The other cells are served, and its own changes show when it answers again."""
+    other = Databases(f"sqlite:///{tmp_path / 'other'}")
+    other.create()
+    other.add_host(9, world.clock.now)
+    world.nova.insert(nova_schema.HOST_MAPPINGS, id=9, cell_id=3, host="cmp9")
+    world.nova.insert(nova_schema.CELLS, id=3, uuid=uuid(77), name="cell2", database_connection=other.url)
+    world.nova.add_provider(9)
+    world.later(6)
+    assert [7680] * 2 == [_free(world, "cmp1"), _free(world, "cmp9")]
+    for number in (1, 9):
+        world.nova.allocate(uuid(10 + number), number, world.clock.now, MEMORY_MB=680)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.hosts._feed._cells[3], "read_nodes", _away)
+        world.later()
+    assert (7000, False) == (_free(world, "cmp1"), world.hosts.stale)
+    world.later()  # it rests
+    world.later()
+    assert 7000 == _free(world, "cmp9")
+    nova_schema.engine(other.url).dispose()
 
 
 def test_an_unchanged_placement_costs_one_statement(world: EndpointOverNova, monkeypatch: pytest.MonkeyPatch) -> None:
