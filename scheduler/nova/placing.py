@@ -32,9 +32,9 @@ from scheduler.nova.refusals import Refusals
 from scheduler.nova.request import Call, NovaRequest
 from scheduler.nova.request_filters import RequestFilters
 
-#: A request ends after so many refused hosts: then placement and nova's databases do not agree.
+#: A request ends after so many refused nodes: then placement and nova's databases do not agree.
 MOST_REFUSALS = 100
-#: After so many refused hosts placement is asked which ones it offers.
+#: After so many refused nodes placement is asked which ones it offers.
 _ASK_AFTER = 3
 #: A request that finds no host reads placement's usage at most so often, in seconds.
 _LOOK_AGAIN_S = 1.0
@@ -60,7 +60,7 @@ class Placing:
     :param placement: None to claim nothing
     :param alternates: most alternates of an instance
     :param zone: zone of hosts without one
-    :param refusals: hosts for which placement refuses every request
+    :param refusals: nodes for which placement refuses every request
     :param request_filters: by the options of nova's section [scheduler]
     :param most_candidates: most candidates that placement is asked for
     :param pcpu_fallback: offer hosts without PCPU for dedicated CPUs
@@ -116,7 +116,7 @@ class Placing:
         """Return an answer that asks nova to claim nothing. :raises errors.NoValidHost: a node is not known any more"""
         known, lost = self._known(selections)
         if lost:
-            raise errors.NoValidHost(reason=f"Host {lost[0]} has left its cell.")
+            raise errors.NoValidHost(reason=f"Host {lost[0][0]} has left its cell.")
         return Placed(self._answer([(*each, None) for each in known], None, False), selections)
 
     def prepared(self, request: NovaRequest) -> NovaRequest:
@@ -151,16 +151,16 @@ class Placing:
     def _claimed(self, context: RequestContext, request: NovaRequest, claims: Claims) -> list[_Taken]:
         """Choose and claim, until every instance has a host. What was claimed stays booked meanwhile."""
         taken: dict[str, _Taken] = {}
-        refused: list[str] = []
+        refused: list[Key] = []
         named = restriction.is_forced(request) or request.requested_hosts
-        left_out = () if named else self._refusals.hosts()
+        left_out = () if named else self._refusals.nodes()
         asked = request.offered is not None
         while missing := [uuid for uuid in request.instance_uuids if uuid not in taken]:
             rest = dataclasses.replace(
                 request,
                 num_instances=len(missing),
                 instance_uuids=tuple(missing),
-                ignore_hosts=(*request.ignore_hosts, *refused, *left_out),
+                ignore_nodes=(*request.ignore_nodes, *refused, *left_out),
             )
             try:
                 chosen = self._chosen(context, rest)
@@ -170,30 +170,30 @@ class Placing:
                 left_out = ()  # placement may know them by now
                 continue
             for uuid, (selection, node) in zip(missing, chosen, strict=True):
-                if selection.host in refused:
+                if _key(selection) in refused:
                     continue
                 if (allocated := claims.claim(uuid, node.node_uuid)) is not None:
                     taken[uuid] = selection, node, allocated
                 else:
-                    refused.append(selection.host)
+                    refused.append(_key(selection))
                     if node.node_uuid in claims.unknown:
-                        self._refusals.add(selection.host, node.node_uuid)
+                        self._refusals.add(_key(selection), node.node_uuid)
             if len(refused) >= _ASK_AFTER and not asked:
                 request, asked = self._within_candidates(request, refused), True
             if len(refused) > MOST_REFUSALS:
-                raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} hosts that looked free.")
+                raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} nodes that looked free.")
         return [taken[uuid] for uuid in request.instance_uuids]
 
     def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[tuple[Selection, Found]]:
         """Choose hosts, and return them with the facts of their nodes. A node that has left the cache is refused."""
-        gone: list[str] = []
+        gone: list[Key] = []
         while len(gone) <= MOST_REFUSALS:
-            rest = dataclasses.replace(request, ignore_hosts=(*request.ignore_hosts, *gone))
+            rest = dataclasses.replace(request, ignore_nodes=(*request.ignore_nodes, *gone))
             known, lost = self._known(self._decided(context, rest))
             if not lost:
                 return known
             gone += lost
-        raise errors.NoValidHost(reason=f"{len(gone)} hosts have left their cells after they were chosen.")
+        raise errors.NoValidHost(reason=f"{len(gone)} nodes have left their cells after they were chosen.")
 
     def _decided(self, context: RequestContext, request: NovaRequest) -> Sequence[Selection]:
         """Choose hosts. If there are none, read what has been given back in placement, and choose again."""
@@ -229,7 +229,7 @@ class Placing:
             self._looked_until = time.monotonic()
         return True
 
-    def _within_candidates(self, request: NovaRequest, refused: Sequence[str]) -> NovaRequest:
+    def _within_candidates(self, request: NovaRequest, refused: Sequence[Key]) -> NovaRequest:
         """Return the request for the hosts only that placement offers: it knows more of their room than nova's rows."""
         assert self._placement is not None
         if request.wanted is None or not request.wanted.main.resources:
@@ -239,10 +239,10 @@ class Placing:
         except errors.NoValidHost as refusal:
             raise _after(refusal, refused) from None
 
-    def _known(self, selections: Sequence[Selection]) -> tuple[list[tuple[Selection, Found]], list[str]]:
-        """Return the selections with what is known of their nodes, and the hosts of those that are not known any more."""
+    def _known(self, selections: Sequence[Selection]) -> tuple[list[tuple[Selection, Found]], list[Key]]:
+        """Return the selections with what is known of their nodes, and the nodes that are not known any more."""
         found = self._look_up({_key(each) for each in selections})
-        lost = [each.host for each in selections if _key(each) not in found]
+        lost = [_key(each) for each in selections if _key(each) not in found]
         return [(each, found[_key(each)]) for each in selections if _key(each) in found], lost
 
     def _answer(self, made: Sequence[_Taken], request: NovaRequest | None, with_alternates: bool) -> list[list[Found]]:
@@ -298,10 +298,11 @@ def _key(place: Selection | Place) -> Key:
     return place.host, str(place.nodename)
 
 
-def _after(refusal: errors.NoValidHost, refused: Sequence[str]) -> errors.NoValidHost:
-    """Return the refusal with the hosts that placement has refused before."""
+def _after(refusal: errors.NoValidHost, refused: Sequence[Key]) -> errors.NoValidHost:
+    """Return the refusal with the hosts of the nodes that placement has refused before."""
     if not refused:
         return refusal
-    said = f"{refusal.reason} Placement refused claims on {', '.join(refused[:5])}"
-    more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+    hosts = list(dict.fromkeys(host for host, _node in refused))
+    said = f"{refusal.reason} Placement refused claims on {', '.join(hosts[:5])}"
+    more = f" and {len(hosts) - 5} more" if len(hosts) > 5 else ""
     return errors.NoValidHost(reason=f"{said}{more}.", details=refusal.details)

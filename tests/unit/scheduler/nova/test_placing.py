@@ -48,7 +48,7 @@ def test_a_host_that_placement_does_not_know_ends_no_request(caplog: pytest.LogC
     assert "cmp2" == world.chosen()
     lines = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     (line,) = [each for each in lines if "is left out" in each]
-    assert "Host cmp1" in line
+    assert "Node cmp1 of host cmp1" in line
     assert UUIDS["cmp1"] in line
 
 
@@ -79,6 +79,50 @@ def test_if_placement_knows_no_host_the_refusal_says_so() -> None:
     world = Broken()
     world.adapter.unknown = set(UUIDS.values())
     assert "Placement refused claims on" in world.refused(arguments())
+
+
+class BareMetal(EndpointInMemory):
+    """One compute service with three nodes, of which placement refuses claims on the first two."""
+
+    adapter: Any
+
+    def __init__(self) -> None:
+        nodes = [
+            node_row("ironic", id=number, uuid=UUIDS[name], hypervisor_hostname=name, free_ram_mb=9000 - number)
+            for number, name in enumerate(UUIDS)
+        ]
+        super().__init__(*nodes)
+
+    def node(self, **fields: Any) -> str:
+        found: str = self.select(arguments(**fields))[0][0]["nova_object.data"]["nodename"]
+        return found
+
+
+def test_a_node_that_placement_refuses_leaves_the_others_of_its_host() -> None:
+    """Another scheduler has taken a node of bare metal; its compute service has more."""
+    world = BareMetal()
+    world.adapter.room.update({UUIDS["cmp1"]: 0, UUIDS["cmp2"]: 0})
+    assert "cmp3" == world.node()
+
+
+def test_a_node_that_placement_does_not_know_leaves_the_others_of_its_host() -> None:
+    """Also within the minute for which it is left out."""
+    world = BareMetal()
+    world.adapter.unknown = {UUIDS["cmp1"]}
+    assert "cmp2" == world.node()
+    before = len(world.adapter.calls)
+    world.adapter.held.clear()
+    assert "cmp2" == world.node(instance_uuid=uuid(7))
+    assert before + 1 == len(world.adapter.calls)
+
+
+def test_a_forced_host_that_placement_refuses() -> None:
+    """The refusal does not say that the host is unknown."""
+    world = EndpointInMemory()
+    world.adapter.room[UUIDS["cmp2"]] = 0  # type: ignore[union-attr]
+    refused = world.refused(arguments(force_hosts=["cmp2"]))
+    assert "host cmp2, which the request forces, is excluded by the same request" in refused
+    assert "Placement refused claims on cmp2." in refused
 
 
 class Reading:
