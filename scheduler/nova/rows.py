@@ -11,9 +11,11 @@ import datetime
 import functools
 import json
 
+from fleet import stored_json
 from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.cell_rows import CellInstance, CellNode, CellService
 from fleet.json_codec import JSONObject
+from fleet.objects import fields
 from scheduler.nova.providers import Provider
 
 #: In place of a provider: placement's database is not read, so the columns of the node are what is known.
@@ -187,18 +189,17 @@ def instance(row: CellInstance) -> InstanceRow:
 
 
 def _stats(text: str) -> JSONObject:
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
+    found = stored_json.read(text) if text else {}
     return found if isinstance(found, dict) else {}
 
 
 def _number(value: object) -> int:
+    """Return a number of the statistics, which a compute service writes as any text; 0 if it is none, or too large."""
     try:
-        return int(str(value or 0))
-    except (TypeError, ValueError):
+        found = int(str(value or 0))
+    except ValueError:
         return 0
+    return found if abs(found) <= fields.INT32_MAX else 0
 
 
 @functools.lru_cache(_PARSED)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
@@ -190,6 +191,24 @@ def test_a_node_changes(world):
     known = world.hosts._cache.generation
     world.clock.now += seconds(1)
     assert () == tuple(world.feed.read(known).nodes)
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "-1e999", "many", "[" * 3000])
+def test_statistics_that_are_no_numbers(world, number):
+    """A compute service writes them as texts. They count as 0, and the other hosts are read."""
+    stats = json.dumps(dict.fromkeys(("num_instances", "io_workload", "failed_builds"), number))
+    changed = NOW + seconds(0.5)
+    world.nova.update(nova_schema.NODES, 1, stats=stats, memory_mb_used=1024, updated_at=changed)
+    world.nova.update(nova_schema.NODES, 2, memory_mb_used=1024, updated_at=changed)
+    world.later()
+    assert {"cmp1": 7168, "cmp2": 7168} == world.free_ram()
+
+
+def test_statistics_that_are_nested_too_deeply(world):
+    """They count as empty."""
+    world.nova.update(nova_schema.NODES, 1, stats="[" * 50_000, memory_mb_used=1024, updated_at=NOW + seconds(0.5))
+    world.later()
+    assert {"cmp1": 7168, "cmp2": 7680} == world.free_ram()
 
 
 def test_a_poll_after_the_first_reading(nova):
