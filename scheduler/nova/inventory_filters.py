@@ -7,11 +7,13 @@ database they pass all hosts.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import numpy
 
 from fleet import capacity
+from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, request_parts
 from fleet.reasons import Reason
 from scheduler.compute.filters.base import ColumnFilter
@@ -55,6 +57,33 @@ class ProviderFilter(ColumnFilter):
         return "; ".join([*(f"has not the trait {name}" for name in missing), *unwanted])
 
 
+@dataclasses.dataclass(frozen=True)
+class _InventoryShortfall(Shortfall):
+    """A resource of inventories, which limit the amounts of one instance by their units.
+
+    :param resource_class: names the resource in placement
+    :param least: min_unit of each host; ``largest`` and ``step_size``: the others
+    """
+
+    resource_class: str = ""
+    least: numpy.ndarray = dataclasses.field(default_factory=lambda: numpy.empty(0))
+    largest: numpy.ndarray = dataclasses.field(default_factory=lambda: numpy.empty(0))
+    step_size: numpy.ndarray = dataclasses.field(default_factory=lambda: numpy.empty(0))
+
+    def describe(self, position: int) -> list[JSONObject]:
+        """Return the numbers; where the units refuse the amount, the text names the units and no numbers of room."""
+        found = super().describe(position)
+        least, largest, step = (int(each[position]) for each in (self.least, self.largest, self.step_size))
+        if not largest:
+            text = f"has no inventory of {self.resource_class}"
+        elif self.asked < least or self.asked % step:
+            allowed = f"from {least} to {largest} in steps of {step}"
+            text = f"allows {self.resource_class} {allowed}, and {self.asked} are requested"
+        else:
+            return found
+        return [{**each, "text": text} for each in found]
+
+
 class InventoryFilter(ColumnFilter):
     """Hosts pass if the request's amount fits the inventory of one resource class.
 
@@ -84,17 +113,16 @@ class InventoryFilter(ColumnFilter):
             return None
         limit, used = self._limit_and_used(hosts)
         least, most, step = (hosts.column(column) for column in units(self.resource_class))
-        usable = numpy.where((least <= amount) & (amount % step == 0), most, 0)
-        return Shortfall(self.resource, self.unit, amount, limit, used, numpy.minimum(usable, limit), amount)
-
-    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
-        amount = self._amount(hosts, request)
-        least, most, step = (int(hosts.column(column)[0]) for column in units(self.resource_class))
-        if not most:
-            return f"has no inventory of {self.resource_class}"
-        if least <= amount <= most and not amount % step:
-            return ""
-        return f"allows {self.resource_class} from {least} to {most} in steps of {step}, and {amount} are requested"
+        # The limit includes what is reserved; an instance has nothing of that.
+        fitting = (least <= amount) & (amount % step == 0)
+        largest = numpy.where(fitting, numpy.minimum(most, limit - self._reserved(hosts)), 0)
+        return _InventoryShortfall(
+            *(self.resource, self.unit, amount, limit, used, largest, amount),
+            resource_class=self.resource_class,
+            least=least,
+            largest=most,
+            step_size=step,
+        )
 
     def _amount(self, hosts: Candidates, request: RequestSpec) -> int:
         """Return the amount that one instance takes; 0 if this filter does not judge it."""
@@ -110,6 +138,10 @@ class InventoryFilter(ColumnFilter):
         """Return both in the units of the class. The limit includes what is reserved, and so does what is used."""
         raise NotImplementedError
 
+    def _reserved(self, hosts: Candidates) -> numpy.ndarray:
+        """Return what is reserved, in the units of the class."""
+        raise NotImplementedError
+
 
 class VcpuInventoryFilter(InventoryFilter):
     """Hosts pass if the flavor's vcpus fit their inventory of VCPU."""
@@ -119,6 +151,9 @@ class VcpuInventoryFilter(InventoryFilter):
 
     def _limit_and_used(self, hosts: Candidates) -> tuple[numpy.ndarray, numpy.ndarray]:
         return hosts.column("vcpu_limit"), hosts.column("vcpus_used")
+
+    def _reserved(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("reserved_vcpus")
 
 
 class MemoryInventoryFilter(InventoryFilter):
@@ -130,6 +165,9 @@ class MemoryInventoryFilter(InventoryFilter):
     def _limit_and_used(self, hosts: Candidates) -> tuple[numpy.ndarray, numpy.ndarray]:
         return hosts.column("ram_limit_mb"), hosts.column("total_usable_ram_mb") - hosts.column("free_ram_mb")
 
+    def _reserved(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("reserved_ram_mb")
+
 
 class DiskInventoryFilter(InventoryFilter):
     """Hosts pass if root, ephemeral and swap disk, in whole GB, fit their inventory of DISK_GB."""
@@ -140,3 +178,6 @@ class DiskInventoryFilter(InventoryFilter):
     def _limit_and_used(self, hosts: Candidates) -> tuple[numpy.ndarray, numpy.ndarray]:
         used = hosts.column("total_usable_disk_gb") - hosts.column("free_disk_mb") / capacity.MB_PER_GB
         return hosts.column("disk_limit_gb"), used
+
+    def _reserved(self, hosts: Candidates) -> numpy.ndarray:
+        return hosts.column("reserved_disk_mb") / capacity.MB_PER_GB

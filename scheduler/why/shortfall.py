@@ -52,11 +52,15 @@ class Shortfall:
         ratio: numpy.ndarray,
         used: numpy.ndarray,
         consumed: float | None = None,
+        largest: numpy.ndarray | None = None,
     ) -> Self:
-        """Make a shortfall by the arithmetic of :mod:`fleet.capacity`. One instance is not overcommitted against itself."""
-        # Negative where more is reserved than there is. A small ratio does not make that less.
+        """Make a shortfall by the arithmetic of :mod:`fleet.capacity`.
+
+        :param largest: the most of one instance, however large the ratio is; None for what is not reserved
+        """
         room = total - reserved
-        most = numpy.minimum(room, room * ratio)
+        # Negative where more is reserved than there is. A small ratio does not make that less.
+        most = numpy.minimum(room if largest is None else largest, room * ratio)
         return cls(resource, unit, asked, capacity.limit(total, reserved, ratio), used, most, consumed)
 
     @property

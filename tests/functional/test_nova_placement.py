@@ -164,6 +164,37 @@ def test_units(world: EndpointOverNova, unit: dict[str, int], vcpus: int, host: 
     assert host == world.boot(1, flavor=flavor(vcpus=vcpus))
 
 
+@pytest.mark.parametrize(
+    ("unit", "vcpus", "reason"),
+    [
+        ({"step_size": 3}, 4, "allows VCPU from 1 to 8 in steps of 3, and 4 are requested"),
+        ({"min_unit": 4}, 2, "allows VCPU from 4 to 8 in steps of 1, and 2 are requested"),
+        ({"max_unit": 2}, 4, "lacks 2 vcpus: limit 32, used 0, asked 4; even empty it has 2"),
+        # (8 - 4) x 4 = 16 for instances, of which one may have 20 by max_unit.
+        ({"reserved": 4, "max_unit": 20}, 20, "lacks 4 vcpus: limit 20, used 4, asked 20; even empty it has 16"),
+    ],
+)
+def test_a_refusal_names_the_units(world: EndpointOverNova, unit: dict[str, int], vcpus: int, reason: str) -> None:
+    """A host that has room says which amounts it allows. What is reserved is no room of an empty host."""
+    world.nova.delete_provider(2)
+    world.nova.set_inventory(1, "VCPU", **unit)
+    world.later()
+    assert "none" == world.boot(1, flavor=flavor(vcpus=vcpus))
+    assert "NEVER_FITS: There are" in world.reason
+    assert f"Nearest: cmp1 {reason}." in world.reason
+
+
+def test_one_server_may_be_larger_than_its_host(world: EndpointOverNova) -> None:
+    """2 vcpus at ratio 4, and max_unit is 8: a full host is full, and no host on which the server never fits."""
+    world.nova.delete_provider(2)
+    world.nova.set_inventory(1, "VCPU", total=2, max_unit=8)
+    world.later()
+    assert 1 == world.endpoint.capacity(new_context(), **_wire(8))["fits"]
+    assert "cmp1" == world.boot(1, flavor=flavor(vcpus=8))
+    assert "none" == world.boot(2, flavor=flavor(vcpus=8))
+    assert "CAPACITY: There are" in world.reason
+
+
 def test_a_host_whose_provider_is_deleted_is_left_out(world: EndpointOverNova) -> None:
     """Its service is up and it is empty, but a claim on it would fail. It is back with a new provider."""
     world.nova.allocate(uuid(9), 2, NOW, MEMORY_MB=4096)
@@ -413,6 +444,12 @@ def test_placement_is_away(world: EndpointOverNova, caplog: pytest.LogCaptureFix
     world.later()
     world.hosts.compare()
     assert "cmp2" == world.boot(2)
+
+
+def _wire(vcpus: int) -> dict[str, Any]:
+    """The arguments of an operator's command for a server of so many vcpus."""
+    shape = {"name": "f1", "vcpus": vcpus, "memory_mb": 512, "root_gb": 1}
+    return {"request_spec": {"instance_type": shape, "num_instances": 1}}
 
 
 def _away(*_args: Any) -> None:

@@ -37,7 +37,8 @@ class CoreFilter(ColumnFilter):
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         total, reserved, ratio = hosts.column("vcpus_total"), hosts.column("reserved_vcpus"), self._ratio(hosts)
         asked, consumed = request.flavor.vcpus, request.vcpus
-        made = Shortfall.of("vcpus", "", asked, total, reserved, ratio, hosts.column("vcpus_used"), consumed)
+        used, largest = hosts.column("vcpus_used"), hosts.column("vcpu_most")
+        made = Shortfall.of("vcpus", "", asked, total, reserved, ratio, used, consumed, largest)
         unlimited = total == 0
         limit, most = (numpy.where(unlimited, numpy.inf, each) for each in (made.limit, made.most))
         return dataclasses.replace(made, limit=limit, most=most)

@@ -34,10 +34,10 @@ class DiskFilter(ColumnFilter):
         """Return the numbers in GB. Swap may make the requested size a fraction."""
         total = hosts.column("total_usable_disk_gb")
         used = total - hosts.column("free_disk_mb") / capacity.MB_PER_GB
-        reserved = hosts.column("reserved_disk_mb") / capacity.MB_PER_GB
+        reserved, largest = (hosts.column(name) / capacity.MB_PER_GB for name in ("reserved_disk_mb", "disk_most_mb"))
         asked = request.flavor.requested_disk_mb / capacity.MB_PER_GB
         consumed = capacity.claimed_disk_gb(request.root_gb, request.ephemeral_gb)
-        return Shortfall.of("disk", "GB", asked, total, reserved, self._ratio(hosts), used, consumed)
+        return Shortfall.of("disk", "GB", asked, total, reserved, self._ratio(hosts), used, consumed, largest)
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("disk_allocation_ratio")

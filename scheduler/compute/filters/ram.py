@@ -32,9 +32,9 @@ class RamFilter(ColumnFilter):
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> Shortfall:
         total, reserved = hosts.column("total_usable_ram_mb"), hosts.column("reserved_ram_mb")
-        used = total - hosts.column("free_ram_mb")
+        used, largest = total - hosts.column("free_ram_mb"), hosts.column("ram_most_mb")
         asked, consumed = request.flavor.memory_mb, request.memory_mb
-        return Shortfall.of("RAM", "MB", asked, total, reserved, self._ratio(hosts), used, consumed)
+        return Shortfall.of("RAM", "MB", asked, total, reserved, self._ratio(hosts), used, consumed, largest)
 
     def _ratio(self, hosts: Candidates) -> numpy.ndarray:
         return hosts.column("ram_allocation_ratio")
