@@ -17,6 +17,7 @@ from fleet import errors
 from fleet.objects import Aggregate, fields
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.state.booking import Booking
+from scheduler.state.services import OF_SERVICES
 
 #: Columns hold such numbers exactly, and many of them add up to a finite number.
 _Amount = Annotated[float, pydantic.Field(ge=-(2**53), le=2**53, allow_inf_nan=False)]
@@ -103,16 +104,18 @@ def instances(host_name: object, sent: object, entry: Callable[..., object]) -> 
 
 
 def bookings(sent: object, columns: Mapping[str, type], expires_at: float) -> list[Booking]:
-    """Parse bookings of another scheduler. Amounts of columns that are not known here, or are flags, are left out.
+    """Parse bookings of another scheduler. Amounts of columns that are not known here, or that no booking takes from, are
+    left out.
 
     :raises errors.InvalidInput:
     """
     parsed = fields.parse(list[_Booking], _listed(sent), "bookings")
+    bookable = {name for name, kind in columns.items() if kind is not bool and name not in OF_SERVICES}
     return [
         Booking(
             each.instance_uuid,
             (each.host, each.nodename),
-            Consumption({name: amount for name, amount in each.amounts.items() if columns.get(name, bool) is not bool}),
+            Consumption({name: amount for name, amount in each.amounts.items() if name in bookable}),
             expires_at,
             each.came_from,
             told=True,

@@ -18,6 +18,8 @@ from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.table import PRESENT
 
 LOG = logging.getLogger(__name__)
+#: The columns of a service, which rows of nodes do not have.
+OF_SERVICES = frozenset({"disabled", "forced_down", "last_seen_up"})
 
 
 class Services:

@@ -167,7 +167,7 @@ def test_a_cast_that_makes_no_sense_is_ignored(bus, caplog, sent):
     assert 1 == len([record for record in caplog.records if "A cast is not understood" in record.getMessage()])
 
 
-@pytest.mark.parametrize("amounts", [{}, {"disabled": 1, "of_a_later_release": 3}])
+@pytest.mark.parametrize("amounts", [{}, {"disabled": 1, "of_a_later_release": 3}, {"last_seen_up": 1}])
 def test_a_booking_without_amounts_that_count(bus, amounts):
     """It takes nothing of its host, changes no flag of it, and ends as any other."""
     one = One("s1", bus, BOTH)
@@ -175,5 +175,6 @@ def test_a_booking_without_amounts_that_count(bus, amounts):
     bus.managers[0].note_bookings(new_context(), sender="s9 0", bookings=sent(**amounts))
     assert 2 == one.booked()
     assert [False] * 2 == [state.service["disabled"] for state in one.host_manager.get_all_host_states()]
+    one.host_manager.compare()
     one.host_manager.release([uuid(1000), uuid(1)])
     assert (0, [4096] * 2) == (one.booked(), [state.free_ram_mb for state in one.host_manager.get_all_host_states()])
