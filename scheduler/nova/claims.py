@@ -16,7 +16,7 @@ from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import RequestSpec
 from fleet.telemetry import metrics
 from scheduler.nova.placement import Outcome, Placement, PlacementFailed
-from scheduler.nova.request import NovaRequest
+from scheduler.nova.request import NovaRequest, Offers
 
 LOG = logging.getLogger(__name__)
 #: Tries of one claim while other writers change the same rows of placement. The next host follows.
@@ -66,12 +66,12 @@ class Claims:
         #: Compute nodes that placement does not know.
         self.unknown: set[str] = set()
 
-    def claim(self, instance_uuid: str, node_uuid: str) -> JSONMapping | None:
+    def claim(self, instance_uuid: str, node_uuid: str, offered: Offers | None = None) -> JSONMapping | None:
         """Claim the compute node for an instance. Return the allocation request; None if placement refuses it.
 
+        :param offered: the allocation requests to claim one of, by compute node; None to take all of the node itself
         :raises PlacementFailed:
         """
-        offered = self._request.offered
         asked = [allocation(self._request, node_uuid)] if offered is None else offered.get(node_uuid, ())
         for each in itertools.islice(asked, _OFFERS):
             if self._claim(instance_uuid, node_uuid, each["allocations"]):

@@ -103,7 +103,7 @@ class Placing:
             if claims is None:
                 made = [(selection, node, None) for selection, node in self._chosen(context, request)]
             else:
-                made = self._claimed(context, request, claims)
+                made, request = self._claimed(context, request, claims)
             answer = self._answer(made, None if self._placement is None else request, call.return_alternates)
         except BaseException:
             if claims is not None:
@@ -148,8 +148,13 @@ class Placing:
             return wanted.overridden or not wanted.is_plain
         return not wanted.is_plain or not self._notes.elsewhere.isdisjoint(wanted.main.resources)
 
-    def _claimed(self, context: RequestContext, request: NovaRequest, claims: Claims) -> list[_Taken]:
-        """Choose and claim, until every instance has a host. What was claimed stays booked meanwhile."""
+    def _claimed(
+        self, context: RequestContext, request: NovaRequest, claims: Claims
+    ) -> tuple[list[_Taken], NovaRequest]:
+        """Choose and claim, until every instance has a host. What was claimed stays booked meanwhile.
+
+        Return the request, too, with the offers of placement if it was asked for them.
+        """
         taken: dict[str, _Taken] = {}
         refused: list[Key] = []
         named = restriction.is_forced(request) or request.requested_hosts
@@ -172,7 +177,7 @@ class Placing:
             for uuid, (selection, node) in zip(missing, chosen, strict=True):
                 if _key(selection) in refused:
                     continue
-                if (allocated := claims.claim(uuid, node.node_uuid)) is not None:
+                if (allocated := claims.claim(uuid, node.node_uuid, request.offered)) is not None:
                     taken[uuid] = selection, node, allocated
                 else:
                     refused.append(_key(selection))
@@ -182,7 +187,7 @@ class Placing:
                 request, asked = self._within_candidates(request, refused), True
             if len(refused) > MOST_REFUSALS:
                 raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} nodes that looked free.")
-        return [taken[uuid] for uuid in request.instance_uuids]
+        return [taken[uuid] for uuid in request.instance_uuids], request
 
     def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[tuple[Selection, Found]]:
         """Choose hosts, and return them with the facts of their nodes. A node that has left the cache is refused."""

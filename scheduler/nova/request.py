@@ -13,6 +13,9 @@ from fleet.json_codec import JSONMapping
 from fleet.objects import RequestSpec, fields
 from scheduler.nova.resource_request import ResourceRequest
 
+#: Placement's allocation requests, by uuid of the compute node.
+Offers = Mapping[str, Sequence[JSONMapping]]
+
 
 @dataclasses.dataclass(frozen=True)
 class Destination:
@@ -42,8 +45,8 @@ class NovaRequest(RequestSpec):
     providers: frozenset[str] | None = None
     #: What one instance takes of placement; None in tests, where the flavor says it.
     wanted: ResourceRequest | None = None
-    #: Placement's allocation requests, by uuid of the compute node; None if the columns of the hosts decide.
-    offered: Mapping[str, Sequence[JSONMapping]] | None = None
+    #: None if the columns of the hosts decide.
+    offered: Offers | None = None
     #: Of the image; empty if nova did not send it.
     disk_format: str = ""
     #: True if the root disk is a volume.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from tests import factories
 from tests.clock import Time
 from tests.factories import uuid
 from tests.unit.scheduler.nova.recordings import arguments, contents, envelope
+from tests.unit.scheduler.nova.test_claims import Answer
 from tests.unit.scheduler.nova.worlds import CELL, UUIDS, EndpointInMemory, instance_row, node_row
 
 
@@ -159,6 +161,54 @@ def test_full_hosts_are_not_tried_one_by_one() -> None:
     asked = [path for method, path in adapter.calls if method == "GET"]
     assert (4, 1) == (sum(1 for method, _path in adapter.calls if method == "PUT"), len(asked))
     assert asked[0].startswith("/allocation_candidates?limit=1000&resources=DISK_GB%3A1%2C")
+
+
+class SharedDisk(EndpointInMemory):
+    """A provider shares the disk of all hosts, and the database of placement is not read. It offers cmp5 and cmp6 only."""
+
+    adapter: Any
+    SHARED = uuid(900)
+
+    def __init__(self) -> None:
+        nodes = [
+            node_row(f"cmp{number}", id=number, uuid=uuid(100 + number), free_ram_mb=8192 - number)
+            for number in range(1, 7)
+        ]
+        super().__init__(*nodes)
+        self.adapter.put = self._claim
+        self.adapter.get = lambda path, body: Answer(200, self._candidates())
+
+    def _claim(self, path: str, body: Any) -> Answer:
+        held = body["allocations"]
+        if any("DISK_GB" in each["resources"] for provider, each in held.items() if provider != self.SHARED):
+            return Answer(409, {"errors": [{"title": "Conflict"}]})
+        self.adapter.held[path.rpartition("/")[2]] = held
+        return Answer(204)
+
+    def _candidates(self) -> dict[str, Any]:
+        roots = [uuid(105), uuid(106)]
+        amounts = {"resources": {"VCPU": 1, "MEMORY_MB": 512}}
+        return {
+            "allocation_requests": [
+                {
+                    "allocations": {root: amounts, self.SHARED: {"resources": {"DISK_GB": 1}}},
+                    "mappings": {"": [root, self.SHARED]},
+                }
+                for root in roots
+            ],
+            "provider_summaries": {each: {"root_provider_uuid": each} for each in (*roots, self.SHARED)},
+        }
+
+
+def test_what_placement_offers_after_refused_claims_is_claimed_and_answered() -> None:
+    """The disk is that of another provider: for the chosen host and its alternate."""
+    world = SharedDisk()
+    (found,) = contents(world.select(arguments()))
+    assert ["cmp5", "cmp6"] == [each["service_host"] for each in found]
+    for each in found:
+        sent = json.loads(each["allocation_request"])
+        assert {each["compute_node_uuid"], SharedDisk.SHARED} == set(sent["allocations"])
+    assert [uuid(105), SharedDisk.SHARED] == [each for held in world.adapter.held.values() for each in held]
 
 
 def test_a_member_of_an_anti_affinity_group_is_resized_on_its_host() -> None:
