@@ -94,6 +94,8 @@ class CellFeed:
         self._pace = pace
         self._monotonic = monotonic
         self._nodes, self._instances = Shown(), Shown()
+        #: id of a node → its host and name as they were read last.
+        self._keys: dict[int, tuple[str, str]] = {}
         self._hosts: set[str] = set()
         #: Services that are disabled or forced down.
         self._flagged: set[str] = set()
@@ -197,11 +199,26 @@ class CellFeed:
     def _node(self, row: CellNode) -> NodeRow:
         return rows.node(row, self._cell, self._reserved)
 
+    def _followed(self, nodes: Sequence[NodeRow]) -> list[NodeRow]:
+        """Return the nodes after those that are deleted. A node that has another host now is deleted from the former one.
+
+        A node of bare metal moves so between compute services, and a node may be made anew under its former name.
+        """
+        found = list(nodes)
+        for each in nodes:
+            key = each.host, each.hypervisor_hostname
+            former, self._keys[each.id] = self._keys.get(each.id, key), key
+            if former != key:
+                found.append(dataclasses.replace(each, host=former[0], hypervisor_hostname=former[1], deleted=True))
+            if each.deleted:
+                del self._keys[each.id]
+        return sorted(found, key=lambda each: not each.deleted)
+
     def _all(self, connection: Connection) -> Found:
         services = [rows.service(each) for each in queries.services(connection)]
         # Instances before nodes: an instance that is shown on its host is counted there.
         instances = [rows.instance(each) for each in queries.instances(connection)]
-        nodes = [self._node(each) for each in queries.nodes(connection)]
+        nodes = self._followed([self._node(each) for each in queries.nodes(connection)])
         self._again.clear()
         self._hosts = {each.host for each in services}
         self._flagged = {each.host for each in services if each.disabled or each.forced_down}
@@ -215,7 +232,7 @@ class CellFeed:
         nodes = self._changed_nodes(connection, after, since, generation)
         self._again.clear()
         return Found(
-            [*(each for one in again for each in one.nodes), *nodes],
+            self._followed([*(each for one in again for each in one.nodes), *nodes]),
             [*(each for one in again for each in one.services), *services],
             [*(each for one in again for each in one.instances), *instances],
             self._heartbeats(connection),

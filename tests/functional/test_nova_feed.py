@@ -193,6 +193,34 @@ def test_a_node_changes(world):
     assert () == tuple(world.feed.read(known).nodes)
 
 
+def nodes(world) -> set[tuple[str, str]]:
+    return world.hosts.consider(lambda hosts, _state: {hosts.key(row) for row in hosts.rows[hosts.present()].tolist()})
+
+
+@pytest.mark.parametrize("read", [lambda world: None, lambda world: world.hosts.compare()], ids=["poll", "comparison"])
+def test_a_node_of_bare_metal_moves_to_another_host(world, read):
+    """Its former compute service has it no longer. Then it moves back."""
+    for number, host in enumerate(["cmp2", "cmp1", "cmp2"], start=1):
+        changed = world.clock.now + seconds(0.5)
+        world.nova.update(nova_schema.NODES, 1, host=host, memory_mb_used=512 + number, updated_at=changed)
+        world.later()
+        read(world)
+        assert {(host, "cmp1"), ("cmp2", "cmp2")} == nodes(world)
+
+
+def test_a_node_is_made_anew_before_the_next_reading(world):
+    """The former row is deleted, and has the larger id here: the order of rows decides nothing."""
+    world.nova.add_host(9, NOW + seconds(0.2))
+    world.later()
+    world.nova.update(nova_schema.NODES, 9, deleted=9)
+    now = world.clock.now
+    values = dict(host="cmp9", hypervisor_hostname="cmp9", vcpus=8, memory_mb=4096, local_gb=10, vcpus_used=0)
+    used = dict(memory_mb_used=0, local_gb_used=0, hypervisor_type="fake", hypervisor_version=1, created_at=now)
+    world.nova.insert(nova_schema.NODES, id=5, uuid=uuid(105), **values, **used)
+    world.later(6)
+    assert 4096 == world.free_ram()["cmp9"]
+
+
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "-1e999", "many", "[" * 3000])
 def test_statistics_that_are_no_numbers(world, number):
     """A compute service writes them as texts. They count as 0, and the other hosts are read."""
