@@ -29,6 +29,8 @@ GROUP = "placement"
 SERVICE_TYPE = "placement"
 #: The microversion of all calls: consumer generations, mappings, and traits of providers are in it.
 VERSION = "1.36"
+#: Seconds after which a call without an answer fails, unless [placement] timeout is set. keystoneauth waits for ever.
+_TIMEOUT_S = 60
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 _CONCURRENT = "placement.concurrent_update"
 #: Answers that concern what is claimed. All others concern placement itself, and every request.
@@ -161,6 +163,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     loading.register_session_conf_options(conf, GROUP)
     loading.register_adapter_conf_options(conf, GROUP)
     conf.set_default("service_type", SERVICE_TYPE, group=GROUP)
+    conf.set_default("timeout", _TIMEOUT_S, group=GROUP)
     conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
 
 
