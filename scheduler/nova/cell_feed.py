@@ -227,15 +227,18 @@ class CellFeed:
     def _changes(self, connection: Connection, since: int, generation: int, watermark: datetime.datetime) -> Found:
         after = watermark - seconds(self._pace.overlap_s)
         again = [self._read_again(connection, host) for host in self._again]
-        services = self._changed_services(connection, after)
+        services, flagged = self._changed_services(connection, after)
         instances = self._changed_instances(connection, after, since, generation)
         nodes = self._changed_nodes(connection, after, since, generation)
+        heartbeats = self._heartbeats(connection)
+        # After the last statement: if the connection is lost before, all of them run again.
         self._again.clear()
+        self._flagged = flagged
         return Found(
             self._followed([*(each for one in again for each in one.nodes), *nodes]),
             [*(each for one in again for each in one.services), *services],
             [*(each for one in again for each in one.instances), *instances],
-            self._heartbeats(connection),
+            heartbeats,
         )
 
     def _read_again(self, connection: Connection, host: str) -> Found:
@@ -247,14 +250,14 @@ class CellFeed:
             [rows.instance(each) for each in instances],
         )
 
-    def _changed_services(self, connection: Connection, after: datetime.datetime) -> list[ServiceRow]:
+    def _changed_services(self, connection: Connection, after: datetime.datetime) -> tuple[list[ServiceRow], set[str]]:
+        """Return the services that have changed, and the hosts of those that are disabled or forced down now."""
         found = [rows.service(each) for each in queries.services(connection, after)]
         flagged = {each.host for each in found if each.disabled or each.forced_down}
         released = self._flagged - flagged
         found += [rows.service(each) for each in queries.service_rows(connection, released)] if released else []
-        self._flagged = flagged
         self._hosts.update(each.host for each in found)
-        return found
+        return found, flagged
 
     def _changed_instances(
         self, connection: Connection, after: datetime.datetime, since: int, generation: int
@@ -281,5 +284,6 @@ class CellFeed:
         now = self._monotonic()
         if now - self._heartbeats_read < self._pace.heartbeat_s:
             return ()
+        found = queries.heartbeats(connection)
         self._heartbeats_read = now
-        return queries.heartbeats(connection)
+        return found

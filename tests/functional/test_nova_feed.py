@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from fleet import errors
 from fleet.clock import epoch_s, seconds
@@ -299,6 +300,27 @@ def test_heartbeats_and_flags(world):
     world.nova.update(nova_schema.SERVICES, 1, disabled=False, updated_at=world.clock.now)
     world.later()
     assert ["cmp1"] == world.up()
+
+
+@pytest.mark.parametrize("statement", ["changed_instances", "changed_nodes", "heartbeats"])
+def test_a_connection_is_lost_within_a_reading(world, monkeypatch, statement):
+    """All statements run again on a new connection, and what the first ones had found is shown."""
+    later = NOW + seconds(30)  # what was read at first is not within the overlap any more
+    world.nova.update(nova_schema.SERVICES, 1, last_seen_up=later, updated_at=later)
+    world.nova.update(nova_schema.SERVICES, 2, last_seen_up=later, updated_at=later, disabled=True)
+    world.later(30)
+    assert ["cmp1"] == world.up()
+    world.nova.update(nova_schema.SERVICES, 2, disabled=False)
+    world.nova.update(nova_schema.NODES, 1, host="cmp2", updated_at=world.clock.now)
+    query = getattr(cell_queries, statement)
+
+    def lost(*_arguments):
+        monkeypatch.setattr(cell_queries, statement, query)
+        raise db_exception.DBConnectionError
+
+    monkeypatch.setattr(cell_queries, statement, lost)
+    world.later(6)
+    assert (["cmp2"], {("cmp2", "cmp1"), ("cmp2", "cmp2")}) == (world.up(), nodes(world))
 
 
 def test_a_new_host(world, caplog):
