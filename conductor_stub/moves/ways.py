@@ -86,14 +86,15 @@ class Ways:
 
     def lacking(self, row: RequestedInstance) -> frozenset[str]:
         """Return the hosts that do not reach all volumes of the instance."""
-        return self._lacking(row.uuid) if self.volumes_of(row) else frozenset()
+        wanted = reach.needed(self._connection, [row.uuid]) if self.volumes_of(row) else ()
+        return self._lacking(frozenset(each.machine for each in wanted)) if wanted else frozenset()
 
     @functools.cached_property
     def _reports(self) -> list[tuple[str, str | None]]:
         return reach.reports(self._connection)
 
-    def _find_lacking(self, uuid: str) -> frozenset[str]:
-        return frozenset(reach.lacking(self._connection, uuid, lambda: self._reports))
+    def _find_lacking(self, machines: frozenset[str]) -> frozenset[str]:
+        return frozenset(reach.among(self._reports, [reach.Lacking("", each) for each in machines]))
 
     def _find_takers(self, host: str | None, node: str | None, needs: frozenset[str]) -> frozenset[str]:
         way = self._reported(host, node, host_report.LIVE)

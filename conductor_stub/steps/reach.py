@@ -7,7 +7,8 @@ Called by the placements of builds and moves. The host itself checks its reach a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 
 from fleet import errors
 from fleet.db.engine.database import Connection, Transaction
@@ -37,21 +38,35 @@ def reports(connection: Transaction | Connection) -> list[tuple[str, str | None]
     return hosts.stats_of_all(connection, host_report.VOLUME_HOSTS)
 
 
-def lacking(
-    connection: Transaction | Connection,
-    instance_uuid: str,
-    read: Callable[[], list[tuple[str, str | None]]] | None = None,
-) -> dict[str, Lacking]:
-    """Return, by host, the first volume that it does not reach. A host that reports no reach counts as one that reaches all.
+def lacking(connection: Transaction | Connection, instance_uuid: str) -> dict[str, Lacking]:
+    """Return, by host, the first volume of the instance that it does not reach."""
+    wanted = needed(connection, [instance_uuid])
+    return among(reports(connection), wanted) if wanted else {}
 
-    :param read: returns :func:`reports` of the connection, for callers that ask about many instances
+
+def needed(connection: Transaction | Connection, instance_uuids: Sequence[str]) -> list[Lacking]:
+    """Return the volumes of these instances whose data are on a machine."""
+    rows = attachments.of_instances(connection, instance_uuids)
+    return [Lacking(row.volume_name, machine) for row in rows if (machine := attachments.to_attachment(row).machine)]
+
+
+def among(reported: Iterable[tuple[str, str | None]], wanted: Sequence[Lacking]) -> dict[str, Lacking]:
+    """Return, by host, the first of these volumes that it does not reach.
+
+    A host that reports no reach counts as one that reaches all.
+
+    :param reported: :func:`reports`
     """
-    rows = attachments.of_instances(connection, [instance_uuid])
-    needed = [Lacking(row.volume_name, machine) for row in rows if (machine := attachments.to_attachment(row).machine)]
+
+    @functools.cache
+    def unnamed(patterns: str) -> list[Lacking]:
+        """Many hosts report the same, and to compare patterns takes long."""
+        return [each for each in wanted if not reaches("", patterns.split(","), each.machine)]
+
     found: dict[str, Lacking] = {}
-    for host, reported in (read() if read else reports(connection)) if needed else ():
-        missing = (each for each in needed if not reaches(host, (reported or "").split(","), each.machine))
-        first = None if reported is None else next(missing, None)
+    for host, patterns in reported:
+        missing = unnamed(patterns) if patterns is not None else ()
+        first = next((each for each in missing if each.machine != host), None)
         if first is not None:
             found[host] = first
     return found

@@ -75,4 +75,4 @@ def reaches(host: str, volume_hosts: Iterable[str], machine: str) -> bool:
 
     :param volume_hosts: other machines whose files and devices it has; shell patterns
     """
-    return not machine or any(fnmatch.fnmatchcase(machine, pattern) for pattern in (host, *volume_hosts))
+    return machine in ("", host) or any(fnmatch.fnmatchcase(machine, pattern) for pattern in volume_hosts)
