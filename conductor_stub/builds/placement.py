@@ -61,7 +61,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         """:param grouped: makes a group commit; the simulation has its own, because it has no threads"""
         kind = Kind(
             noun="build",
-            select=scheduler.select_destinations,
+            select=request_spec.naming_few(database, scheduler.select_destinations),
             cast=self._cast,
             split=self._split,
             about=self._about,

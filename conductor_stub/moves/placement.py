@@ -44,7 +44,7 @@ class MovePlacement(Placement[Move, Move]):
         """:param same_host: whether a resize may keep its host (``allow_resize_to_same_host``)"""
         kind = Kind(
             noun="move",
-            select=scheduler.select_destinations,
+            select=request_spec.naming_few(database, scheduler.select_destinations),
             cast=self._cast,
             split=self._split,
             about=self._about,

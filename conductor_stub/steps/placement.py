@@ -21,6 +21,7 @@ from oslo_log import log as logging
 from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.machine import EndT, PlacedRow, RowT
+from conductor_stub.steps.request_spec import Select
 from fleet import errors, failpoints
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -30,9 +31,6 @@ from fleet.objects import Selection
 from fleet.reasons import Reason
 
 LOG = logging.getLogger(__name__)
-
-#: Calls the scheduler with a request spec and filter properties.
-Select = Callable[[RequestContext, JSONObject, JSONObject], Sequence[JSONObject]]
 
 #: The scheduler gave no answer, or cannot answer now: the row is tried again until its deadline.
 NO_ANSWER = (

@@ -6,13 +6,21 @@ Called by :mod:`conductor_stub.builds.placement`, :mod:`conductor_stub.moves.pla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from fleet.context import RequestContext
 from fleet.db.catalog.groups import PlacedMember
+from fleet.db.engine.database import Database
+from fleet.db.hosts import hosts
 from fleet.db.tables.catalog import GroupRow
 from fleet.json_codec import JSONObject
 from fleet.objects import Instance, Place, Zone, instance_group
 
+#: Calls the scheduler with a request spec and filter properties.
+Select = Callable[[RequestContext, JSONObject, JSONObject], Sequence[JSONObject]]
+
+#: Names of hosts that a request has without a look for a shorter list.
+MANY = 1000
 _POLICIES_THAT_NEED_HOSTS = (instance_group.AFFINITY, instance_group.ANTI_AFFINITY)
 
 
@@ -76,10 +84,27 @@ def populate_retry(
         filter_properties["retry"] = {"num_attempts": attempt, "hosts": [list(pair) for pair in tried]}
 
 
-def leave_alone(filter_properties: JSONObject, hosts: Sequence[str]) -> None:
-    """Exclude ``hosts`` this time. A forced host is not excluded."""
-    if hosts and not filter_properties.get("force_hosts") and not filter_properties.get("force_nodes"):
-        filter_properties["ignore_hosts"] = sorted({*filter_properties.get("ignore_hosts", ()), *hosts})
+def leave_alone(filter_properties: JSONObject, names: Sequence[str]) -> None:
+    """Exclude these hosts this time. A forced host is not excluded."""
+    if names and not filter_properties.get("force_hosts") and not filter_properties.get("force_nodes"):
+        filter_properties["ignore_hosts"] = sorted({*filter_properties.get("ignore_hosts", ()), *names})
+
+
+def naming_few(database: Database, select: Select) -> Select:
+    """Return ``select`` for requests that may exclude most hosts of a large fleet.
+
+    Such a request gets ``within_hosts``, the hosts that are left, which the client sends in place of the others.
+    """
+
+    def selected(context: RequestContext, spec: JSONObject, filter_properties: JSONObject) -> Sequence[JSONObject]:
+        excluded = {name.lower() for name in filter_properties.get("ignore_hosts", ())}
+        if len(excluded) >= MANY:
+            left = [name for name in database.read(hosts.names) if name.lower() not in excluded]
+            if len(left) < len(excluded):
+                filter_properties = {**filter_properties, "within_hosts": left}
+        return select(context, spec, filter_properties)
+
+    return selected
 
 
 def setup_instance_group(

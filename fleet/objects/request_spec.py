@@ -59,6 +59,7 @@ class _FilterProperties:
     retry: Retry | None = None
     scheduler_hints: dict[fields.Name, Any] | None = None
     ignore_hosts: list[fields.Text] | None = None
+    within_hosts: list[fields.Text] | None = None
     force_hosts: list[fields.Text] | None = None
     force_nodes: list[fields.Text] | None = None
     requested_destination: _Destination | None = None
@@ -92,7 +93,8 @@ class RequestSpec:
     """One scheduling request for ``num_instances`` instances of one flavor.
 
     ``request_spec`` and ``filter_properties`` are the dicts as sent; plugins written for nova receive them.
-    ``requested_hosts`` are the only ones to consider; unlike forced hosts, they must pass the filters. A scheduler sets
+    ``requested_hosts`` are the only ones to consider; unlike forced hosts, they must pass the filters. Those among
+    ``within_hosts`` are considered; None: all of them. A scheduler sets
     ``ignore_nodes`` (host and node) for itself: no message has them.
     ``holding`` is what the instance already holds, which a dry run ignores. ``begin_by`` (naive UTC) is when the
     caller stops waiting for a scheduler to begin; None if the caller did not send it. ``guest_cpu`` is what a guest needs
@@ -107,6 +109,7 @@ class RequestSpec:
     scheduler_hints: JSONMapping = dataclasses.field(default_factory=dict)
     retry: Retry | None = None
     ignore_hosts: tuple[str, ...] = ()
+    within_hosts: tuple[str, ...] | None = None
     force_hosts: tuple[str, ...] = ()
     force_nodes: tuple[str, ...] = ()
     requested_hosts: tuple[str, ...] = ()
@@ -154,6 +157,7 @@ class RequestSpec:
             scheduler_hints=props.scheduler_hints or {},
             retry=props.retry,
             ignore_hosts=tuple(props.ignore_hosts or ()),
+            within_hosts=None if props.within_hosts is None else tuple(props.within_hosts),
             force_hosts=tuple(props.force_hosts or ()),
             force_nodes=tuple(props.force_nodes or ()),
             requested_hosts=(props.requested_destination.host,) if props.requested_destination else (),

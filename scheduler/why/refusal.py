@@ -83,8 +83,11 @@ def _of_none_considered(known: int, request: Request, place: str) -> Refusal:
 def _why_not_there(request: Request, number: int) -> str:
     """Return why none of the ``number`` named hosts or nodes was considered. Names are compared without case."""
     ignored = [*request.ignore_hosts, *(host for host, _node in request.ignore_nodes)]
-    excluded, hosts = ({name.lower() for name in names} for names in (ignored, _hosts_named(request)))
-    if hosts and hosts <= excluded:
+    excluded, within, hosts = (
+        {name.lower() for name in names} for names in (ignored, request.within_hosts or (), _hosts_named(request))
+    )
+    is_outside = request.within_hosts is not None and within.isdisjoint(hosts)
+    if hosts and (hosts <= excluded or is_outside):
         return "is excluded by the same request" if number == 1 else "are excluded by the same request"
     return "is not known" if number == 1 else "are not known together"
 

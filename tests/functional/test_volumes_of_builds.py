@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.steps import request_spec
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
@@ -290,6 +291,30 @@ def test_hosts_that_do_not_reach_a_volume_are_left_out(guests: Guests, volume: s
     assert ["far"] == properties["ignore_hosts"]
     (fault,) = guests.faults(uuid)
     assert "Volume data on machine m1 cannot be reached from 1 host: far." in fault["message"]
+
+
+def test_an_order_is_as_long_in_a_fleet_of_any_size(guests: Guests, volume: str) -> None:
+    """It does not name the hosts that the request left out: an agent reads none of them."""
+    guests.add_host("far", stats={"volume_hosts": "m2,n*"})
+    uuid = guests.place("h1", "h2", block_device_mapping=mapping(volume))
+    guests.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), failure("claim"), [])
+    assert ["h1", "h2"] == [host for host, _order in guests.compute.builds]
+    assert all("far" not in str(order) for _host, order in guests.compute.builds)
+
+
+@pytest.mark.parametrize(("reaching", "left"), [(2, None), (0, ["h1", "h2"])])
+def test_a_build_in_a_large_fleet_names_the_fewer_hosts(
+    guests: Guests, volume: str, monkeypatch: pytest.MonkeyPatch, reaching: int, left: list[str] | None
+) -> None:
+    monkeypatch.setattr(request_spec, "MANY", 3)
+    for number in range(3):
+        guests.add_host(f"far{number}", stats={"volume_hosts": "m2"})
+    for number in range(reaching):
+        guests.add_host(f"near{number}", stats={"volume_hosts": "m1"})
+    guests.place("h1", block_device_mapping=mapping(volume))
+    _spec, properties = guests.scheduler.requests[-1]
+    assert ["far0", "far1", "far2"] == properties["ignore_hosts"]
+    assert left == properties.get("within_hosts")
 
 
 def test_an_order_that_an_agent_does_not_know_waits(guests: Guests, volume: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conductor_stub.moves import ways
+from conductor_stub.steps import request_spec
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors, move_states
 from fleet.db.engine.database import Connection, Database
@@ -193,6 +194,21 @@ def test_hosts_that_do_not_reach_the_volume_are_left_out(database: Database) -> 
     _spec, properties = moving.scheduler.requests[-1]
     assert {"h1", "far"} == set(properties["ignore_hosts"])
     assert "Volume data on machine m1 cannot be reached from 1 host: far." in moving.record()["failure"]["message"]
+
+
+def test_in_a_large_fleet_the_hosts_that_are_left_are_named(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands that do not reach a volume make megabytes of each request, those that do a line."""
+    monkeypatch.setattr(request_spec, "MANY", 3)
+    moving = Moving(database, far="", further="", H3="m1")
+    moving.scheduler.answers.append(no_valid_host())
+    moving.accept("migrate_instance")
+    moving.moves.deliver(moving.place_move)
+    _spec, properties = moving.scheduler.requests[-1]
+    assert ({"h1", "far", "further"}, {"h2", "H3"}) == tuple(
+        set(properties[name]) for name in ("ignore_hosts", "within_hosts")
+    )
 
 
 def test_what_many_hosts_report_is_compared_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,6 +278,12 @@ def booted_at(connection: Transaction | sa.Connection, host: str, node: str) -> 
         return None
 
 
+def names(connection: Transaction | sa.Connection) -> Sequence[str]:
+    """Return the hosts that have nodes."""
+    query = sa.select(NODES.c.host).where(sa.not_(NODES.c.deleted)).distinct()
+    return connection.execute(query.order_by(NODES.c.host)).scalars().all()
+
+
 def stats_of_all(
     connection: Transaction | sa.Connection, key: str, within: Collection[str] | None = None
 ) -> list[tuple[str, str | None]]:

@@ -6,10 +6,11 @@ Called by :mod:`fleet.rpc.clients.scheduler` and :mod:`fleet.rpc.clients.volume_
 
 from __future__ import annotations
 
+import types
 from typing import ClassVar
 
 from fleet.context import RequestContext
-from fleet.json_codec import JSONObject
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc.clients.api import API, Message
 
 
@@ -49,9 +50,16 @@ class DecisionAPI(API):
         request_spec: JSONObject,
         filter_properties: JSONObject,
         version: str = "",
+        newer: JSONMapping = types.MappingProxyType({}),
+        newer_version: str = "",
     ) -> list[JSONObject]:
-        """Call a method that chooses. Its scheduler sends heartbeats while it works, so the call may take long."""
+        """Call a method that chooses. Its scheduler sends heartbeats while it works, so the call may take long.
+
+        :param newer: arguments in the form of ``newer_version``
+        """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties}
         waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
-        answer: list[dict[str, object]] = self._ask(context, Message(method, asked, version=version), **waits)
+        answer: list[dict[str, object]] = self._ask(
+            context, Message(method, asked, version, newer, newer_version), **waits
+        )
         return answer

@@ -26,7 +26,10 @@ class SchedulerAPI(DecisionAPI):
     def select_destinations(
         self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject
     ) -> list[JSONObject]:
-        """:raises errors.NoValidHost:
+        """
+        :param filter_properties: may have ``within_hosts``, the hosts that ``ignore_hosts`` leaves; one of the two
+            lists is sent
+        :raises errors.NoValidHost:
         :raises errors.VersionPinned: a scheduler may be too old for a requested destination, or for rules of a group
         :raises oslo_messaging.MessagingTimeout: the outcome is unknown
         """
@@ -37,7 +40,12 @@ class SchedulerAPI(DecisionAPI):
         # An older scheduler would ignore the destination, or the rules.
         version = "4.5" if filter_properties.get("requested_destination") else ""
         version = "4.7" if filter_properties.get("group_rules") else version
-        return self._decide(context, "select_destinations", spec, filter_properties, version)
+        older, shorter = (
+            {name: value for name, value in filter_properties.items() if name != left}
+            for left in ("within_hosts", "ignore_hosts")
+        )
+        newer = {"filter_properties": shorter} if "within_hosts" in shorter else {}
+        return self._decide(context, "select_destinations", spec, older, version, newer, "4.10")
 
     def describe_filters(self, context: RequestContext) -> JSONObject:
         """Return ``filters``, ``judged`` and ``left_out``: see ``docs/wire-contract.md``.

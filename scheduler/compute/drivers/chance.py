@@ -25,7 +25,7 @@ from scheduler.why.refusal import Refusal
 
 
 class ChanceScheduler(Scheduler):
-    """Only ``ignore_hosts`` and ``requested_hosts`` count, without case.
+    """Only ``ignore_hosts``, ``within_hosts`` and ``requested_hosts`` count, without case.
 
     The host chooses the node, and the claim has no limits.
     """
@@ -47,6 +47,9 @@ class ChanceScheduler(Scheduler):
             {host.lower() for host in hosts} for hosts in (request.ignore_hosts, request.requested_hosts)
         )
         left = [host for host in up if host.lower() not in ignored and (not requested or host.lower() in requested)]
+        if request.within_hosts is not None:
+            within = {host.lower() for host in request.within_hosts}
+            left = [host for host in left if host.lower() in within]
         refusal = None
         if not up:
             refusal = Refusal(Reason.HOSTS_DOWN, "No compute service is up.")

@@ -250,9 +250,9 @@ class Candidates:
         Host names are compared without case. An empty list of forced names forces nothing.
         """
         left = numpy.ones(self._table.size, dtype=bool)
-        left[self._rows_named(ignore_hosts)] = False
+        left[self.rows_named(ignore_hosts)] = False
         for forced, rows in (
-            (force_hosts, self._rows_named(force_hosts)),
+            (force_hosts, self.rows_named(force_hosts)),
             (force_nodes, self.rows_of_nodes(force_nodes)),
         ):
             if forced:
@@ -262,7 +262,8 @@ class Candidates:
         mask: numpy.ndarray = self.present() & self.of_table(left)
         return mask
 
-    def _rows_named(self, hosts: Iterable[str]) -> list[int]:
+    def rows_named(self, hosts: Iterable[str]) -> list[int]:
+        """Return the rows of these hosts, without regard to case."""
         return [row for host in hosts for row in self._table.rows_named(host)]
 
     def rows_of_nodes(self, nodes: Iterable[str]) -> list[int]:

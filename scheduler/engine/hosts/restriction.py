@@ -22,11 +22,12 @@ def is_forced(request: Request) -> bool:
 
 def is_restricted(request: Request) -> bool:
     """Return True if the request names any hosts, or excludes some."""
-    return is_forced(request) or bool(request.ignore_hosts or request.ignore_nodes or request.requested_hosts)
+    named = request.ignore_hosts or request.ignore_nodes or request.requested_hosts
+    return is_forced(request) or bool(named) or request.within_hosts is not None
 
 
 def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
-    """Return a mask after ``ignore_hosts``, ``ignore_nodes``, ``requested_hosts``, ``force_hosts`` and ``force_nodes``.
+    """Return a mask after the hosts and nodes that the request ignores, stays within, asks for and forces.
 
     Host names are compared without case, node names with case.
     """
@@ -40,6 +41,8 @@ def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
         ),
     )
     mask = hosts.restricted(request.ignore_hosts, request.force_hosts, request.force_nodes)
+    if request.within_hosts is not None:
+        mask &= hosts.of_table(hosts.whole().only(hosts.rows_named(request.within_hosts)))
     if request.ignore_nodes:
         mask &= ~hosts.of_table(hosts.whole().only(hosts.rows_of_keys(request.ignore_nodes)))
     return mask & hosts.restricted((), request.requested_hosts, ()) if request.requested_hosts else mask

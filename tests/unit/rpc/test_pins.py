@@ -86,6 +86,17 @@ def test_an_argument_that_is_too_new_is_left_out(conf: cfg.ConfigOpts, pin: str,
     assert (pin, sent) == (message["version"], "spawn_within_s" in message["args"])
 
 
+@pytest.mark.parametrize(("serves", "sent"), [("4.9", "ignore_hosts"), ("4.10", "within_hosts")])
+def test_an_old_scheduler_gets_the_hosts_to_leave_out(conf: cfg.ConfigOpts, serves: str, sent: str) -> None:
+    """Also if it was thought to be newer. A new one gets the shorter list, of the hosts that are left."""
+    scheduler = Receiver(serves, [])
+    api = clients.SchedulerAPI(sending(conf, scheduler), conf)
+    lists = {"ignore_hosts": ["h1", "h2"], "within_hosts": ["h3"]}
+    api.select_destinations(new_context(), {}, {**lists, "retry": None})
+    (message,) = scheduler.taken
+    assert {"retry": None, sent: lists[sent]} == message["args"]["filter_properties"]
+
+
 def test_what_is_refused_for_its_version_is_asked_again(conf: cfg.ConfigOpts, caplog: Any) -> None:
     """Nothing was done, so nothing is done twice; what comes next is sent in the older version at once."""
     conductor = Receiver("1.0", [])

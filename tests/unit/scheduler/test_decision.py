@@ -189,6 +189,10 @@ def test_the_subset_is_drawn_from_the_best():
         ("best of those forced", {"force_hosts": ["a", "c"]}, "a"),
         ("requested, without case", {"requested_destination": {"host": "C"}}, "c"),
         ("requested and ignored", {"requested_destination": {"host": "c"}, "ignore_hosts": ["c"]}, None),
+        ("within some, without case", {"within_hosts": ["A", "C", "gone"]}, "a"),
+        ("within some, without an ignored one", {"within_hosts": ["a", "c"], "ignore_hosts": ["a"]}, "c"),
+        ("within none", {"within_hosts": []}, None),
+        ("requested, and not within", {"requested_destination": {"host": "c"}, "within_hosts": ["a"]}, None),
     ],
 )
 def test_ignore_and_force(name, asked, expected):

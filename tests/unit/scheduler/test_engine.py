@@ -52,6 +52,7 @@ class Voyage:
     force_hosts: tuple[str, ...] = ()
     force_nodes: tuple[str, ...] = ()
     ignore_hosts: tuple[str, ...] = ()
+    within_hosts: tuple[str, ...] | None = None
     ignore_nodes: tuple[tuple[str, str], ...] = ()
     requested_hosts: tuple[str, ...] = ()
     group_updated: bool = False

@@ -600,12 +600,13 @@ def test_caching_scheduler_refreshes_by_period_only():
 
 
 def test_chance_scheduler_takes_any_host_that_is_up():
-    """No filters, no weighers, no node and no limits; only ignored and requested hosts count."""
+    """No filters, no weighers, no node and no limits; only hosts that the request names count."""
     scheduler = Scheduler(node("a", memory_mb=64), node("b"), scheduler_driver="chance_scheduler")
     chosen = scheduler.select(request(count=20, ignore_hosts=["b"], force_hosts=["b"]))
     assert {("a", None, None)} == {(each["host"], each["nodename"], each["limits"]) for each in chosen}
     assert {"a", "b"} == {each["host"] for each in scheduler.select(request(count=100))}
     assert {"b"} == {each["host"] for each in scheduler.select(request(count=20, requested_destination={"host": "B"}))}
+    assert {"b"} == {each["host"] for each in scheduler.select(request(count=20, within_hosts=["B"]))}
     assert [] == scheduler.notifier.sent
 
 

@@ -296,6 +296,11 @@ NAMED = [
         {"requested_destination": {"host": "a"}, "ignore_hosts": ["a"]},
         "host a, to which the request is limited, is excluded by the same request.",
     ),
+    (
+        "the only host is none of those that are left",
+        {"requested_destination": {"host": "a"}, "within_hosts": ["b"]},
+        "host a, to which the request is limited, is excluded by the same request.",
+    ),
 ]
 
 
