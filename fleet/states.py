@@ -138,3 +138,5 @@ DOWN: Final = types.MappingProxyType(
 AT_REST: Final = (STOPPED, VM_SUSPENDED, SHELVED)
 #: Instances with a guest whose power state the row shows, while nothing is done with them.
 WATCHED: Final = (ACTIVE, *AT_REST, RESIZED, ERROR)
+#: Those of all instances that are not deleted.
+PRESENT: Final = (BUILDING, *WATCHED, SHELVED_OFFLOADED)

@@ -101,7 +101,9 @@ _OVERDUE_OR_SPAWNING = (
         sa.or_(INSTANCES.c.step_deadline <= _NOW, INSTANCES.c.task_state == states.SPAWNING),
         sa.or_(INSTANCES.c.task_state == states.DELETING, INSTANCES.c.deadline.is_(None), INSTANCES.c.deadline > _NOW),
         INSTANCES.c.step_deadline.is_not(None),
-        INSTANCES.c.task_state.not_in(states.POWER_TASKS),
+        # Both columns of the index: few of all instances have such a task.
+        INSTANCES.c.vm_state.in_(states.PRESENT),
+        INSTANCES.c.task_state.in_((*states.BUILD_STEPS, states.DELETING)),
     )
     .order_by(None)
     .order_by(INSTANCES.c.step_deadline, INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid)
