@@ -103,6 +103,13 @@ class HostsManager:
         return self._database.read(zones.in_use, self._clock(), self._service_down_time_s, self._default_zone)
 
     @endpoint
+    def list_host_states(
+        self, context: RequestContext, names: list[fields.Name] | None = None
+    ) -> dict[str, tuple[str, str]]:
+        """State and status of these hosts by name, or of all hosts that are down or disabled."""
+        return self._database.read(services.states_of_hosts, self._clock(), self._service_down_time_s, names)
+
+    @endpoint
     def show_host(self, context: RequestContext, name: fields.Name) -> JSONObject:
         """:raises errors.NotFound:"""
 

@@ -71,6 +71,23 @@ def zones(operator: OperatorCalls) -> dict[str, bool]:
         return dict(sorted(found.items()))
 
 
+def host_states(operator: OperatorCalls, names: Sequence[str] | None = None) -> dict[str, tuple[str, str]]:
+    """Return state and status by host: of these hosts, or of all that are down or disabled."""
+    try:
+        if names is None:
+            found = operator.list_host_states()
+        else:
+            parts = (names[start : start + _HOSTS] for start in range(0, len(names), _HOSTS))
+            found = {host: each for part in parts for host, each in operator.list_host_states(names=[*part]).items()}
+        return {host: (state, status) for host, (state, status) in found.items()}
+    except errors.VersionPinned:
+        # The conductor is too old to choose.
+        agents = [each for each in services(operator) if each["binary"] == "fleet-compute"]
+        states = {each["host"]: (each["state"], each["status"]) for each in agents}
+        ready = ("up", "enabled")
+        return {host: each for host, each in states.items() if (each != ready if names is None else host in names)}
+
+
 def services(operator: OperatorCalls) -> list[ListedService]:
     """Return all services, by binary and host."""
 

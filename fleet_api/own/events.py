@@ -172,8 +172,8 @@ class Events:
                 sees_all = identity.sees_all(request)
             try:
                 if sees_all and look % _HOSTS_EVERY == 0:
-                    before, hosts = hosts, self._hosts(request)
-                    lines += [_text("host", change) for change in _changes(before, hosts)]
+                    before, hosts = hosts, pages.host_states(self._conductor.operator(request))
+                    lines += [_text("host", change) for change in self._changes(request, before, hosts)]
                 found = self._conductor.operator(request).list_events(after=dict(position))
                 position = found["position"]
                 fresh = [each for each in found["events"] if (each["kind"], each["id"]) not in known]
@@ -191,21 +191,21 @@ class Events:
             if not self._streams.pause():
                 return
 
-    def _hosts(self, request: falcon.Request) -> dict[str, tuple[str, str]]:
-        """State and status of each host."""
-        services = pages.services(self._conductor.operator(request))
-        return {each["host"]: (each["state"], each["status"]) for each in services if each["binary"] == "fleet-compute"}
-
-
-def _changes(
-    before: Mapping[str, tuple[str, str]] | None, now: Mapping[str, tuple[str, str]]
-) -> Iterator[dict[str, object]]:
-    if before is None:
-        return
-    for host in sorted(before.keys() | now.keys()):
-        if before.get(host) != now.get(host):
-            state, status = now.get(host, ("gone", "gone"))
-            yield {"host": host, "state": state, "status": status}
+    def _changes(
+        self,
+        request: falcon.Request,
+        before: Mapping[str, tuple[str, str]] | None,
+        now: Mapping[str, tuple[str, str]],
+    ) -> Iterator[dict[str, object]]:
+        """Yield what has changed, from the hosts that were and are down or disabled: a large fleet has few of them."""
+        if before is None:
+            return
+        others = sorted(before.keys() - now.keys())
+        found = {**now, **(pages.host_states(self._conductor.operator(request), others) if others else {})}
+        for host in sorted(before.keys() | now.keys()):
+            if before.get(host) != found.get(host):
+                state, status = found.get(host, ("gone", "gone"))
+                yield {"host": host, "state": state, "status": status}
 
 
 def _shown(event: Mapping[str, object], sees_all: bool) -> dict[str, object]:

@@ -116,6 +116,22 @@ def test_zones_are_those_of_the_hosts(conductor: Conductor) -> None:
     assert dict.fromkeys(expected, False) == conductor.operator.list_zones()
 
 
+def test_states_of_hosts(conductor: Conductor) -> None:
+    """Of those that are down or disabled, or of those that are named. A conductor that is too old lists all services."""
+    for name in ("h1", "h2", "h3", "h4"):
+        conductor.add_host(name)
+    conductor.add_backend("m1@fast", "p1")
+    conductor.operator.update_service("h2", True, "fleet-compute", "broken")
+    conductor.operator.force_down("h3", True)
+    for call in (
+        lambda method, **given: getattr(conductor.operator, method)(**given),
+        _without("list_host_states", conductor),
+    ):
+        calls = OperatorCalls(call)
+        assert {"h2": ("up", "disabled"), "h3": ("down", "enabled")} == pages.host_states(calls)
+        assert {"h1": ("up", "enabled"), "h3": ("down", "enabled")} == pages.host_states(calls, ["h1", "h3", "gone"])
+
+
 def _without(missing: str, conductor: Conductor) -> Callable[..., object]:
     """Calls of a conductor that is too old for a method."""
 

@@ -52,7 +52,7 @@ _CONDUCTORS: Mapping[str, tuple[Method, ...]] = {
             "operator",
             "trace examine request_of requests_of request_for list_hosts show_host host_table delete_host use_over_time",
         ),
-        *_of("operator", "list_zones list_services update_service delete_service force_down"),
+        *_of("operator", "list_zones list_host_states list_services update_service delete_service force_down"),
         *_of("operator", "create_flavor update_flavor delete_flavor create_image delete_image"),
         *_of("operator", "list_flavor_access add_flavor_access remove_flavor_access"),
         *_of("operator", "list_volume_type_access add_volume_type_access remove_volume_type_access"),

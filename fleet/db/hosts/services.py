@@ -321,6 +321,24 @@ def states(now: datetime.datetime, down_time_s: float) -> tuple[sa.ColumnElement
     return up, sa.case((SERVICES.c.disabled, 0), else_=1)
 
 
+def states_of_hosts(
+    connection: sa.Connection, now: datetime.datetime, down_time_s: float, names: Collection[str] | None = None
+) -> dict[str, tuple[str, str]]:
+    """Return by host, of its agent, ``up`` or ``down``, and ``enabled`` or ``disabled``.
+
+    :param names: of these hosts; None: of those that are down or disabled
+    """
+    up, enabled = states(now, down_time_s)
+    these = sa.or_(up == 0, enabled == 0) if names is None else SERVICES.c.host.in_(sorted(names))
+    query = sa.select(SERVICES.c.host, up, enabled).where(
+        SERVICES.c.binary == COMPUTE, sa.not_(SERVICES.c.deleted), these
+    )
+    return {
+        host: ("up" if is_up_ else "down", "enabled" if is_enabled else "disabled")
+        for host, is_up_, is_enabled in connection.execute(query.order_by(SERVICES.c.host))
+    }
+
+
 def is_up(service: _Alive, now: datetime.datetime, down_time_s: float) -> bool:
     """Return True if the service sent a heartbeat within ``down_time_s`` seconds and is not forced down."""
     if service.forced_down or service.last_seen_up is None:

@@ -21,16 +21,22 @@ from tests.worlds.http_conductor import HttpConductor
 
 PATH = "/fleet/v1/events"
 EVENT = {"kind": "instance", "id": 7, "name": "web", "event": "create", "host": "h1", "message": "on h1"}
-SERVICE = {"binary": "fleet-compute", "host": "h1", "state": "up", "status": "enabled"}
 
 
 class NewsConductor(HttpConductor):
-    """``news`` are the answers of ``list_events``, ``services`` those of ``list_services``; the last ones are repeated."""
+    """``news`` are the answers of ``list_events``, ``states`` those of ``list_host_states``; the last ones are repeated."""
 
     def __init__(self) -> None:
-        super().__init__(list_events=self._list_events, list_services=lambda **_filters: _following(self.services))
+        super().__init__(list_events=self._list_events, list_host_states=self._list_host_states)
         self.news: list[Any] = []
-        self.services = [[SERVICE], [{**SERVICE, "state": "down"}], []]
+        self.states: list[dict[str, list[str]]] = [{}, {"h1": ["down", "enabled"], "h2": ["up", "disabled"]}, {}]
+        #: Hosts that are up and enabled.
+        self.ready = {"h2"}
+
+    def _list_host_states(self, names: list[str] | None = None) -> dict[str, list[str]]:
+        if names is None:
+            return _following(self.states)
+        return {host: ["up", "enabled"] for host in names if host in self.ready}
 
     def _list_events(self, after: Any = None, last: int = 0, **_filters: Any) -> Any:
         if after is None:
@@ -120,12 +126,16 @@ def test_ids_that_are_not_ours(conductor: NewsConductor, header: str) -> None:
 
 
 def test_hosts(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
-    """Only changes: a host that goes down, and one that is taken out."""
+    """Only changes: a host that goes down and is taken out, and one that is disabled for a time.
+
+    Only hosts that are down or disabled are read, and those that were: there may be 100,000 others.
+    """
     conductor.news = [answer()]
     found = [each["data"] for each in follow(11) if each.get("event") == "host"]
-    assert [{"host": "h1", "state": state} for state in ("down", "gone")] == [
-        {"host": each["host"], "state": each["state"]} for each in found
+    assert [("h1", "down", "enabled"), ("h2", "up", "disabled"), ("h1", "gone", "gone"), ("h2", "up", "enabled")] == [
+        (each["host"], each["state"], each["status"]) for each in found
     ]
+    assert {"list_events", "list_host_states"} == {method for method, _arguments in conductor.asked}
 
 
 @pytest.mark.parametrize("failure", [oslo_messaging.MessagingTimeout("late"), Fault(503, "The broker is away.")])
@@ -139,7 +149,7 @@ def test_a_conductor_that_is_away(
 
 
 def test_a_comment_shows_that_the_client_is_there(conductor: NewsConductor) -> None:
-    conductor.services = [[]]
+    conductor.states = [{}]
     conductor.news = [answer()]
     client = testing.TestClient(application(conductor, _conf(), Looks(21)))
     assert 2 == client.simulate_get(PATH).text.count(": nothing new\n\n")

@@ -90,7 +90,7 @@ NEWER = (
     )
     | dict.fromkeys(("list_recoveries", "show_recovery", "pause_recovery", "start_recovery"), "1.19")
     | dict.fromkeys(("list_tolerances", "set_tolerance", "unset_tolerance"), "1.19")
-    | {"list_decisions": "1.20", "list_zones": "1.25"}
+    | {"list_decisions": "1.20", **dict.fromkeys(("list_zones", "list_host_states"), "1.25")}
     | dict.fromkeys(("list_balances", "list_balance_rounds", "suggest_balance", "run_balance", "pause_balance"), "1.21")
 )
 #: The version that introduced ``client_token``. Messages of the methods that have it (WITH_TOKEN) always get one: a driver

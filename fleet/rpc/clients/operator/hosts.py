@@ -53,6 +53,12 @@ class LeftOut(TypedDict, total=False):
     left_out: dict[str, str]
 
 
+class Named(TypedDict, total=False):
+    """The hosts that are wanted."""
+
+    names: list[str]
+
+
 class Newest(TypedDict, total=False):
     """The most entries that are wanted, counted from the newest."""
 
@@ -92,6 +98,11 @@ class HostCalls(Caller):
     def list_zones(self) -> dict[str, bool]:
         """Return the zones that have hosts, each with whether one of its hosts is up and enabled."""
         answer: dict[str, bool] = self.call("list_zones")
+        return answer
+
+    def list_host_states(self, **of: Unpack[Named]) -> dict[str, list[str]]:
+        """Return state and status of hosts by name: of all that are down or disabled, or of those that are named."""
+        answer: dict[str, list[str]] = self.call("list_host_states", **of)
         return answer
 
     def show_host(self, name: str) -> ShownHost:
