@@ -151,8 +151,8 @@ class OperatorManager:
         def read(connection: Connection) -> list[JSONObject]:
             kept = room_queue.pulse(connection)
             return [
-                waiting_view(place, row, kept.kept_host if row.uuid == kept.kept_for else None)
-                for place, row in room_queue.listed(connection, project_id, limit)
+                waiting_view(row, kept.kept_host if row.uuid == kept.kept_for else None)
+                for row in room_queue.listed(connection, project_id, limit)
             ]
 
         return {"builds": self._database.read(read), "now": plain(self._clock())}

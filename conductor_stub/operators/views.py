@@ -68,10 +68,10 @@ def _view(stored: JSONMapping) -> JSONObject:
     }
 
 
-def waiting_view(place: int, row: ListedBuild, kept_host: str | None) -> JSONObject:
+def waiting_view(row: ListedBuild, kept_host: str | None) -> JSONObject:
     names = ("uuid", "name", "project_id", "reason", "message", "lacks", "queued_at", "wait_until")
     view = {name: plain(getattr(row, name)) for name in names}
-    return {**view, "place": place, "flavor": row.flavor_name, "kept_host": kept_host}
+    return {**view, "place": row.place, "flavor": row.flavor_name, "kept_host": kept_host}
 
 
 def queued_view(connection: Connection, row: RequestedInstance) -> JSONObject | None:

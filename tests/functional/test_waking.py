@@ -18,6 +18,7 @@ from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from fleet.telemetry import metrics
+from tests.functional import databases
 from tests.functional.test_networks import UUID, a_network
 from tests.worlds.conductor import INCARNATION, Conductor, context
 
@@ -417,6 +418,12 @@ def test_the_queue_is_listed_in_the_order_of_waking(stage: Stage) -> None:
         (each["place"], each["uuid"]) for each in stage.operator.list_queue("a")["builds"] if each["place"] > 1
     ]
     assert [a[0]] == [each["uuid"] for each in stage.operator.list_queue(limit=1)["builds"]]
+    with databases.statements(stage.database.engine) as sent:
+        assert [(2, b[0])] == [
+            (each["place"], each["uuid"]) for each in stage.operator.list_queue("b", limit=1)["builds"]
+        ]
+    # Any member may ask, and of the builds of others there may be very many.
+    assert "LIMIT" in sent[-1]
 
     stage.clock.advance(stage.limits.queue_patience_s)
     beat(stage, "h1")

@@ -9,6 +9,8 @@ import { mine, may, isAdministrator } from "../base/session.js";
 import { table } from "../base/table.js";
 
 const SHOWN = 5;
+// Builds that are read. An answer of many thousands is larger than a message may be.
+const MOST = 1000;
 const COLUMNS = [
   { title: "#", number: true, show: (each) => `${each.place}` },
   { title: "name", show: (each) => link(to("instances", [each.uuid]), each.name) },
@@ -25,8 +27,8 @@ export class Waiting {
 
   async refresh() {
     if (!may("operator/list_queue")) return put(this.list, empty("You may not see who waits."));
-    const { builds } = await ask("operator/list_queue", isAdministrator() ? {} : { project_id: mine().project_id });
+    const { builds } = await ask("operator/list_queue", { limit: MOST, ...(isAdministrator() ? {} : { project_id: mine().project_id }) });
     put(this.list, builds.length ? [table(COLUMNS, builds.slice(0, SHOWN)),
-      builds.length > SHOWN ? el("p", { className: "quiet" }, `${plural(builds.length, "build")} wait in all.`) : null] : empty("No build waits for room."));
+      builds.length > SHOWN ? el("p", { className: "quiet" }, `${builds.length < MOST ? "" : "At least "}${plural(builds.length, "build")} wait in all.`) : null] : empty("No build waits for room."));
   }
 }

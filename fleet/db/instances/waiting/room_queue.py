@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -71,15 +71,17 @@ _PROJECT = sa.func.coalesce(INSTANCES.c.project_id, "")
 _OLDEST_FIRST = INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid
 
 
-def _in_turns(waiting: sa.Subquery) -> Select:
+def _turns(waiting: sa.Subquery) -> Sequence[sa.ColumnElement[Any]]:
     """Projects take turns: the oldest build of each, the project first that was not served for longest; then their next
     ones.
     """
     turns = TURNS.c.served_at
     first = waiting.c.turn, sa.case((turns.is_(None), 0), else_=1), turns
-    oldest = waiting.c.created_at, waiting.c.launch_index, waiting.c.uuid
-    joined = sa.select(waiting).outerjoin(TURNS, TURNS.c.project_id == waiting.c.project)
-    return joined.order_by(*first, *oldest)
+    return *first, waiting.c.created_at, waiting.c.launch_index, waiting.c.uuid
+
+
+def _with_turns(waiting: sa.Subquery, *more: sa.ColumnElement[Any]) -> Select:
+    return sa.select(waiting, *more).outerjoin(TURNS, TURNS.c.project_id == waiting.c.project)
 
 
 _WAITER_COLUMNS = ("shape", "need_vcpus", "need_memory_mb", "need_disk_gb", "by_room", "fresh", "refused_generation")
@@ -105,7 +107,7 @@ _WAITING = (
     )
     .subquery()
 )
-_IN_ORDER = _in_turns(_WAITING).limit(sa.bindparam("at_most"))
+_IN_ORDER = _with_turns(_WAITING).order_by(*_turns(_WAITING)).limit(sa.bindparam("at_most"))
 #: The same order, for people.
 _LISTED = (
     sa.select(
@@ -119,7 +121,8 @@ _LISTED = (
     .where(_WAITS, INSTANCES.c.task_state == states.QUEUED)
     .subquery()
 )
-_LISTED_IN_ORDER = _in_turns(_LISTED)
+_PLACE = sa.func.row_number().over(order_by=_turns(_LISTED)).label("place")
+_PLACED = _with_turns(_LISTED, _PLACE).subquery()
 _TOTALS = sa.select(sa.func.count(), sa.func.min(QUEUED.c.queued_at)).where(_WAITS)
 _OF_REQUEST = (
     sa.select(INSTANCES.c.uuid)
@@ -186,6 +189,7 @@ class ListedBuild(Row, Protocol):
     wait_until: datetime.datetime
     project: str
     turn: int
+    place: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,10 +274,12 @@ def in_order(
     return cast("Mapping[str, WaitingBuild]", {row.uuid: row for row in tx.execute(_IN_ORDER, wanted)})
 
 
-def listed(connection: sa.Connection, project_id: str | None, limit: int | None) -> list[tuple[int, ListedBuild]]:
+def listed(connection: sa.Connection, project_id: str | None, limit: int | None) -> Sequence[ListedBuild]:
     """Builds that wait, in the order in which they are woken, each with its place among all. :param project_id: only its"""
-    found = list(enumerate(cast("Sequence[ListedBuild]", connection.execute(_LISTED_IN_ORDER).all()), 1))
-    return [each for each in found if project_id in (None, each[1].project_id)][:limit]
+    query = sa.select(_PLACED).order_by(_PLACED.c.place, _PLACED.c.uuid).limit(limit)
+    if project_id is not None:
+        query = query.where(_PLACED.c.project_id == project_id)
+    return cast("Sequence[ListedBuild]", connection.execute(query).all())
 
 
 def totals(connection: sa.Connection) -> tuple[int, datetime.datetime | None]:
