@@ -188,12 +188,12 @@ def _require_movable_volumes(
             refuse(
                 f"has volume {each.volume_name} as {each.device}, which is a disk of the new flavor: detach it first"
             )
-    lacking = reach.lacking(tx, row.uuid) if there else {}
+    wanted = reach.needed(tx, [row.uuid]) if there else ()
+    reported = reach.reports(tx) if wanted else ()
+    lacking = reach.among(reported, wanted)
     if destination in lacking:
         refuse(lacking[destination].reason(destination))
-    others = (
-        {host for host, _reported in hosts.stats_of_all(tx, host_report.VOLUME_HOSTS)} - {row.host} if lacking else ()
-    )
+    others = {host for host, _volume_hosts in reported} - {row.host}
     if others and not stays and lacking.keys() >= others:
         first = lacking[min(others)]
         # Without the machine: a project that resizes does not learn where its volumes are.

@@ -16,6 +16,7 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.instances import instances
 from fleet.objects import Claimed, Migration
+from tests.functional import databases
 from tests.worlds.conductor import INCARNATION, context
 from tests.worlds.guests import Guests
 from tests.worlds.neighbours import no_valid_host
@@ -222,7 +223,9 @@ def test_what_many_hosts_report_is_compared_once(database: Database, monkeypatch
         return matches(name, pattern)
 
     monkeypatch.setattr(fnmatch, "fnmatchcase", counted)
-    moving.accept("migrate_instance")
+    with databases.statements(database.engine) as sent:
+        moving.accept("migrate_instance")
+    assert 1 == len([each for each in sent if "FROM compute_nodes" in each and "ORDER BY" in each])
     assert ["m*", "m1", "other", "others-*"] == sorted(compared)
 
 
