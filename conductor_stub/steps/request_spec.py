@@ -126,8 +126,11 @@ def setup_instance_group(
 
 
 def populate_filter_properties(filter_properties: JSONObject, place: Place) -> dict[str, object]:
-    """A copy for the chosen host: the host counts as tried, and its limits are added unless it was forced."""
-    local = dict(filter_properties)
+    """A copy for the chosen host: the host counts as tried, and its limits are added unless it was forced.
+
+    The excluded hosts are left out. They may be nearly all of a large fleet, and an order goes out for each instance.
+    """
+    local = {name: value for name, value in filter_properties.items() if name != "ignore_hosts"}
     retry = local.get("retry")
     if retry:
         local["retry"] = {**retry, "hosts": [*retry["hosts"], [place.host, place.nodename]]}
