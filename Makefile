@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 # make test: how many files of tests at a time; each process has servers of its own, and half of them begin with daemons
-WORKERS ?= 5
+WORKERS ?= 4
 # make fast: what the working tree is compared with
 BASE ?= main
 PYTEST := $(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
