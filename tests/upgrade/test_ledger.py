@@ -13,6 +13,7 @@ from fleet.db.engine import unreadable
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
 from tests.configuration import of_database
+from tests.functional import databases
 from tests.upgrade import release
 
 
@@ -29,16 +30,8 @@ def empty(server: sa.URL | None, tmp_path: pathlib.Path) -> Iterator[Database]:
         with Database(of_database(f"sqlite:///{tmp_path}/fleet.db")).disposed() as database:
             yield database
         return
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text("CREATE DATABASE upgraded"))
-    try:
-        url = server.set(database="upgraded").render_as_string(hide_password=False)
-        with Database(of_database(url)).disposed() as database:
-            yield database
-    finally:
-        with engine.connect() as connection:
-            connection.execute(sa.text("DROP DATABASE upgraded"))
+    with databases.beside(server) as url, Database(of_database(url)).disposed() as database:
+        yield database
 
 
 @pytest.mark.parametrize("version", release.releases())

@@ -24,6 +24,13 @@ METADATA = models.aggregate_metadata
 #: Their rows have the name of an aggregate.
 _BALANCING = (models.balances, models.balance_rounds)
 
+#: Hosts, each with the value of a live aggregate that names its zones.
+ZONED = (
+    sa.select(HOSTS.c.host, METADATA.c.value)
+    .join_from(HOSTS, METADATA, HOSTS.c.aggregate_id == METADATA.c.aggregate_id)
+    .join(AGGREGATES, AGGREGATES.c.id == HOSTS.c.aggregate_id)
+    .where(METADATA.c.key == ZONE, sa.not_(AGGREGATES.c.deleted))
+)
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
 _DELETED = (
@@ -236,13 +243,7 @@ def _whole(connection: Transaction | sa.Connection, rows: Sequence[Any]) -> list
 
 def zones(connection: Transaction | sa.Connection, names: Collection[str] | None = None) -> dict[str, frozenset[str]]:
     """Return the availability zones of each host that is in one. :param names: only of these hosts"""
-    query = (
-        sa.select(HOSTS.c.host, METADATA.c.value)
-        .join_from(HOSTS, METADATA, HOSTS.c.aggregate_id == METADATA.c.aggregate_id)
-        .join(AGGREGATES, AGGREGATES.c.id == HOSTS.c.aggregate_id)
-        .where(METADATA.c.key == ZONE, sa.not_(AGGREGATES.c.deleted))
-        .order_by(HOSTS.c.host, HOSTS.c.aggregate_id)
-    )
+    query = ZONED.order_by(HOSTS.c.host, HOSTS.c.aggregate_id)
     if names is not None:
         query = query.where(HOSTS.c.host.in_(sorted(names)))
     found: dict[str, frozenset[str]] = {}

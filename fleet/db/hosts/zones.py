@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.hosts import services
-from fleet.db.hosts.aggregates import AGGREGATES, HOSTS, METADATA
+from fleet.db.hosts.aggregates import AGGREGATES, METADATA, ZONED
 from fleet.db.hosts.hosts import NODES
 from fleet.db.hosts.services import COMPUTE, SERVICES
 from fleet.objects import Zone
@@ -27,15 +27,8 @@ _NAMED = (
     .distinct()
     .order_by(METADATA.c.value)
 )
-#: Hosts, each with what its aggregates say of their zone. What names none is as if it were not there.
-_ZONED = (
-    sa.select(HOSTS.c.host, METADATA.c.value)
-    .join_from(HOSTS, METADATA, HOSTS.c.aggregate_id == METADATA.c.aggregate_id)
-    .join(AGGREGATES, AGGREGATES.c.id == HOSTS.c.aggregate_id)
-    .where(METADATA.c.key == ZONE, sa.not_(AGGREGATES.c.deleted))
-    .where(sa.func.trim(sa.func.replace(METADATA.c.value, ",", "")) != "")
-    .subquery()
-)
+#: Without values that name no zone.
+_ZONED = ZONED.where(sa.func.trim(sa.func.replace(METADATA.c.value, ",", "")) != "").subquery()
 
 
 def in_use(connection: Connection, now: datetime.datetime, down_time_s: float, default: str) -> dict[str, bool]:
