@@ -2,8 +2,8 @@
 """The drivers, which run guests: ``base`` is the interface, ``fake`` simulates, ``local`` runs processes on this
 machine, ``libvirt`` virtual machines.
 
-``guest_record`` is what both store of a guest; ``machine`` and ``fake_hardware`` provide inventories; ``time_limit``
-bounds a driver's calls. ``compute_agent.guest`` is the supervisor, which outlives the agent.
+``guest_record`` is what both store of a guest; ``machine`` and ``fake_hardware`` provide inventories.
+``compute_agent.guest`` is the supervisor, which outlives the agent.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from compute_agent.drivers import time_limit
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, BootData, Flavor, Image, ImageRecord, Instance

@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from compute_agent.drivers import fake_console, fake_hardware, guest_record, time_limit
+from compute_agent.drivers import fake_console, fake_hardware, guest_record
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Flavor, Image, Instance, host_report

@@ -25,13 +25,14 @@ import psutil
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from compute_agent.drivers import guest_record, machine, time_limit
+from compute_agent.drivers import guest_record, machine
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.guest import __main__ as supervisor
 from compute_agent.guest import state_file
 from compute_agent.guest.process import Identity
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Flavor, Image, Instance, host_report

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.node import inventory
 from compute_agent.node.host import Host
 from compute_agent.node.resource_tracker import ResourceTracker
 from fleet import capacity, errors
+from fleet.agent import time_limit
 from fleet.json_codec import JSONObject
 from fleet.objects import HostReport, Inventory
 

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.node.resource_tracker import ResourceTracker
 from fleet import errors
+from fleet.agent import time_limit
 from fleet.context import RequestContext, new_context
 from fleet.objects import Instance, Inventory, Migration
 
@@ -58,7 +58,7 @@ class Host:
         #: By instance, held while the driver destroys its guest.
         self._destroying: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
         #: Held while the driver is asked something, and while an audit asks it.
-        self._asking, self._auditing = threading.Lock(), threading.Lock()
+        self._asking, self._auditing = time_limit.Asking(), time_limit.Asking()
         #: True if the driver has not answered the last audit in time.
         self.hangs = False
         #: Inventories by node, from the ledger at registration.
@@ -125,7 +125,7 @@ class Host:
         """
         limit_s = self.policy.driver_timeout_s and min(self.policy.driver_timeout_s, _QUESTION_S)
         try:
-            return _answered(context, self._asking, limit_s, question)
+            return self._asking.ask(context, limit_s, question)
         except time_limit.NotBegun as none:
             reason = f"its agent cannot ask the driver: {none}"
             raise errors.ServiceDown(binary="fleet-compute", host=self.name, reason=reason) from None
@@ -140,7 +140,7 @@ class Host:
         """
         # A simulated driver does not hang, and there may be thousands.
         limit_s = None if self.driver.simulated else self.policy.driver_timeout_s
-        return _answered(new_context(), self._auditing, limit_s, question)
+        return self._auditing.ask(new_context(), limit_s, question)
 
     def count(self, uuid: str, instance: Instance | None, migration: Migration | None = None) -> None:
         """Hold for an instance, on every node, exactly the resources in the ledger.
@@ -181,26 +181,3 @@ class Host:
 
     def superseded(self, reason: str) -> None:
         self._superseded(self.name, reason)
-
-
-def _answered(
-    context: RequestContext, asking: threading.Lock, limit_s: float | None, question: Callable[[], Answer]
-) -> Answer:
-    """Return the driver's answer. One thread at a time waits for it, however often it is asked.
-
-    :raises time_limit.Overrun: time_limit.NotBegun:
-    """
-    if not asking.acquire(blocking=False):
-        raise time_limit.Overrun("it has not answered an earlier question")
-
-    def answered() -> Answer:
-        try:
-            return question()
-        finally:
-            asking.release()
-
-    try:
-        return time_limit.run_within(context, limit_s, answered)
-    except time_limit.NotBegun:
-        asking.release()
-        raise

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders, reach
 from fleet import errors, failpoints, volume_states
+from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Attachment

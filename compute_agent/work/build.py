@@ -14,7 +14,6 @@ from typing import Annotated
 import pydantic
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import AttemptEvents, Notifications
@@ -24,6 +23,7 @@ from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import orders, reach
 from compute_agent.work.spawned_attempts import SpawnedAttempts
 from fleet import errors, failpoints, states
+from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject

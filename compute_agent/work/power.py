@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import END, ERROR, START, Notifications
@@ -21,6 +20,7 @@ from compute_agent.node.host import Host
 from compute_agent.work import orders, reach
 from compute_agent.work.build import SPAWN_SHARE
 from fleet import errors, failpoints, states
+from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Instance

@@ -15,12 +15,12 @@ from collections.abc import Collection, Mapping
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.node.host import Host
 from compute_agent.work.restarts import Restarts
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Instance

@@ -10,12 +10,12 @@ import functools
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders
 from fleet import errors, failpoints
+from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext

@@ -6,18 +6,19 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent import futures
 from typing import Any, Self, TypeVar
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.agent import commands, host_names
+from fleet.agent import commands, host_names, time_limit
+from fleet.context import new_context
 from fleet.json_codec import JSONObject
 from fleet.objects import PoolReport, Volume, pool_report
 from volume_agent import conf as volume_conf
@@ -75,8 +76,7 @@ class Backend:
         self.driver = driver
         self._policy = policy
         self._answer_s = answer_s
-        #: Answers that did not come in time, by purpose.
-        self._overdue: dict[str, futures.Future[Any]] = {}
+        self._asking: dict[str, time_limit.Asking] = collections.defaultdict(time_limit.Asking)
         self._lock = threading.Lock()
         self._strays: frozenset[str] = frozenset()
         self._copies: dict[str, Volume] = {}
@@ -127,7 +127,7 @@ class Backend:
     @property
     def hangs(self) -> bool:
         """True while the driver owes an answer: its storage may be away."""
-        return any(not each.done() for each in list(self._overdue.values()))
+        return any(each.is_overdue for each in list(self._asking.values()))
 
     def ask(self, purpose: str, question: Callable[[], Answer]) -> Answer:
         """Return the answer of the driver. One thread at a time asks for a purpose, and one waits for the driver.
@@ -137,18 +137,10 @@ class Backend:
 
         :raises TimeoutError: it does not answer in time, or owes an earlier answer
         """
-        if self._answer_s is None:
-            return question()
-        overdue = self._overdue.get(purpose)
-        if overdue is not None and not overdue.done():
-            raise TimeoutError(_HANGS)
-        answer: futures.Future[Answer] = futures.Future()
-        # A daemon thread: a driver that hangs must not keep the process from ending.
-        threading.Thread(target=_answer, args=(question, answer), name="driver", daemon=True).start()
-        if not futures.wait([answer], self._answer_s).done:
-            self._overdue[purpose] = answer
-            raise TimeoutError(_HANGS)
-        return answer.result()
+        try:
+            return self._asking[purpose].ask(new_context(), self._answer_s, question)
+        except time_limit.Overrun:
+            raise TimeoutError(_HANGS) from None
 
     def report(self) -> list[PoolReport]:
         """Return a report of each pool.
@@ -174,13 +166,6 @@ class Backend:
             if stored.uuid not in strays:
                 found[stored.pool] = found.get(stored.pool, 0) + stored.size_gb
         return found
-
-
-def _answer(question: Callable[[], Answer], answer: futures.Future[Answer]) -> None:
-    try:
-        answer.set_result(question())
-    except BaseException as failure:
-        answer.set_exception(failure)
 
 
 def _with(report: PoolReport, **capabilities: object) -> PoolReport:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import ComputeDriver, FindBootData, FindImage, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.disks.guest_disks import CONSOLE, GuestDisks
@@ -24,6 +23,7 @@ from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domains.connection import Connection, library
 from compute_agent.drivers.libvirt.domains.domain_xml import Machine
 from fleet import errors, failpoints
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.objects import Attachment, ImageRecord, Instance
 

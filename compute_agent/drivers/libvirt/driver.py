@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from compute_agent.drivers import guest_record, time_limit
+from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import FindBootData, FindImage, GuestInfo, GuestUse
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import explained, require_openable
@@ -22,6 +22,7 @@ from compute_agent.drivers.libvirt.inventory import Inventory
 from compute_agent.drivers.libvirt.live_moves import LiveMoves
 from compute_agent.drivers.libvirt.resizes import Resizes
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.objects import Attachment, BootData, Image, ImageRecord, Instance
 

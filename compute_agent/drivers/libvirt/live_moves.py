@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
@@ -15,6 +14,7 @@ from compute_agent.drivers.libvirt.domains import live, peer
 from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
 from fleet import failpoints, states
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Instance

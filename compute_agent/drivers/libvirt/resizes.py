@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import explained, require_openable
 from compute_agent.drivers.libvirt.domains import peer, power
 from compute_agent.drivers.libvirt.switching import Switching
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.objects import Attachment, Flavor, Image, Instance
 

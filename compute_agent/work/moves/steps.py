@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import END, ERROR, Notifications
@@ -20,6 +19,7 @@ from compute_agent.work import former_resize
 from compute_agent.work.build import SPAWN_SHARE, SpawnTimeout, failure_record
 from compute_agent.work.moves import live_migration
 from fleet import errors, failpoints, move_states
+from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.objects import Instance, Migration
 

@@ -14,10 +14,10 @@ import pytest
 from oslo_config import cfg
 
 from compute_agent import conf as agent_conf
-from compute_agent.drivers import time_limit
 from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work.build import BuildOrder
 from fleet import conf as fleet_conf
+from fleet.agent import time_limit
 from fleet.context import RequestContext, new_context
 from fleet.objects import Flavor, HostLimits, HostReport, Instance
 from tests.configuration import configuration

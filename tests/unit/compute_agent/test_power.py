@@ -9,11 +9,11 @@ import oslo_messaging
 import pytest
 
 from compute_agent.drivers.base import SpawnFailed
-from compute_agent.drivers.time_limit import Overrun
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import RESTART
 from fleet import states
+from fleet.agent.time_limit import Overrun
 from fleet.objects import Attachment, Instance, VolumeConnection
 from tests import factories
 from tests.unit.compute_agent import builders

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from oslo_log import log as logging
 from oslo_utils import units, uuidutils
 
-from compute_agent.drivers import guest_record, time_limit
+from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.disks import arrival, resize, seed
@@ -30,7 +30,7 @@ from compute_agent.drivers.libvirt.disks.image_cache import ImageCache
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk
 from compute_agent.drivers.libvirt.domains.peer import Files
 from fleet import failpoints
-from fleet.agent import commands, whole_file
+from fleet.agent import commands, time_limit, whole_file
 from fleet.agent.image import QCOW2, RAW, Room
 from fleet.objects import BootData, Flavor, ImageRecord, Instance
 

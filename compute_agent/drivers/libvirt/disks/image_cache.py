@@ -25,9 +25,8 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from fleet import errors
-from fleet.agent import commands, image, whole_file
+from fleet.agent import commands, image, time_limit, whole_file
 from fleet.json_codec import JSONObject
 from fleet.objects import ImageRecord
 

@@ -19,9 +19,8 @@ import pathlib
 import shutil
 from collections.abc import Mapping
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
-from fleet.agent import commands, whole_file
+from fleet.agent import commands, time_limit, whole_file
 
 _BEFORE, _RETURNING = "before", "returning"
 #: Copies that are being made or removed.

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_log import log as logging
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.libvirt.domains import extra
+from fleet.agent import time_limit
 
 if TYPE_CHECKING:
     import libvirt

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.libvirt.domains.connection import library
 from fleet import states
+from fleet.agent import time_limit
 
 if TYPE_CHECKING:
     import libvirt

@@ -10,10 +10,10 @@ import re
 
 import pytest
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders
 

@@ -20,7 +20,7 @@ import pycdlib
 import pytest
 import yaml
 
-from compute_agent.drivers import libvirt, time_limit
+from compute_agent.drivers import libvirt
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.disks import seed
@@ -30,7 +30,7 @@ from compute_agent.drivers.libvirt.domains import domain_xml, extra, interfaces,
 from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk, Machine
 from fleet import errors
-from fleet.agent import commands, image
+from fleet.agent import commands, image, time_limit
 from fleet.objects import Attachment, BootData, ImageRecord, Instance, VolumeConnection, pci
 from tests import factories
 from tests.unit.compute_agent import builders

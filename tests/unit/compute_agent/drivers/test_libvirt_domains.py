@@ -16,7 +16,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from compute_agent.drivers import time_limit
 from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import LibvirtDriver
@@ -25,7 +24,7 @@ from compute_agent.drivers.libvirt.domains import domain_xml, live, peer, power
 from compute_agent.drivers.libvirt.domains.connection import library
 from compute_agent.work import recovery
 from fleet import errors, states
-from fleet.agent import commands
+from fleet.agent import commands, time_limit
 from fleet.objects import Attachment, Image, ImageRecord, Instance, VolumeConnection
 from tests import conftest, factories
 from tests.unit.compute_agent import builders

@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 
-from compute_agent.drivers import local, time_limit
+from compute_agent.drivers import local
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.local import LocalDriver
 from compute_agent.guest.process import Identity
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.objects import Image, Instance
 from tests.unit.compute_agent import builders
 

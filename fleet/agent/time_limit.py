@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds the time of work that may hang, such as a hypervisor's.
+"""Bounds the time of work that may hang, such as that of a hypervisor or a storage.
 
-The drivers run each call in it, with what is left of the step's time.
+Agents call their drivers in it, with what is left of the step's time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Protocol, TypeVar
@@ -94,3 +96,38 @@ def run_within(context: RequestContext, limit_s: float | None, work: Callable[[]
         abandoned.set()
         raise Overrun(f"it has not ended after {limit_s:g} s")
     return outcome.result()
+
+
+class Asking:
+    """Asks a driver. One thread at a time waits for its answer, however often it is asked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._until = math.inf
+
+    @property
+    def is_overdue(self) -> bool:
+        """True while the driver owes an answer whose time is over."""
+        return self._lock.locked() and time.monotonic() >= self._until
+
+    def ask(self, context: RequestContext, limit_s: float | None, question: Callable[[], Result]) -> Result:
+        """Return the driver's answer.
+
+        :raises Overrun: it does not answer in time, or owes an earlier answer
+        :raises NotBegun:
+        """
+        if not self._lock.acquire(blocking=False):
+            raise Overrun("it has not answered an earlier question")
+        self._until = math.inf if limit_s is None else time.monotonic() + limit_s
+
+        def answered() -> Result:
+            try:
+                return question()
+            finally:
+                self._lock.release()
+
+        try:
+            return run_within(context, limit_s, answered)
+        except NotBegun:
+            self._lock.release()
+            raise
