@@ -30,6 +30,7 @@ ZONED = (
     .join_from(HOSTS, METADATA, HOSTS.c.aggregate_id == METADATA.c.aggregate_id)
     .join(AGGREGATES, AGGREGATES.c.id == HOSTS.c.aggregate_id)
     .where(METADATA.c.key == ZONE, sa.not_(AGGREGATES.c.deleted))
+    .order_by(HOSTS.c.host, HOSTS.c.aggregate_id)
 )
 _LIVE = sa.select(AGGREGATES).where(sa.not_(AGGREGATES.c.deleted)).order_by(AGGREGATES.c.id)
 _CHANGED = _LIVE.where(AGGREGATES.c.generation > sa.bindparam("newer"))
@@ -243,7 +244,7 @@ def _whole(connection: Transaction | sa.Connection, rows: Sequence[Any]) -> list
 
 def zones(connection: Transaction | sa.Connection, names: Collection[str] | None = None) -> dict[str, frozenset[str]]:
     """Return the availability zones of each host that is in one. :param names: only of these hosts"""
-    query = ZONED.order_by(HOSTS.c.host, HOSTS.c.aggregate_id)
+    query = ZONED
     if names is not None:
         query = query.where(HOSTS.c.host.in_(sorted(names)))
     found: dict[str, frozenset[str]] = {}

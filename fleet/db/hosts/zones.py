@@ -28,7 +28,7 @@ _NAMED = (
     .order_by(METADATA.c.value)
 )
 #: Without values that name no zone.
-_ZONED = ZONED.where(sa.func.trim(sa.func.replace(METADATA.c.value, ",", "")) != "").subquery()
+_ZONED = ZONED.where(sa.func.trim(sa.func.replace(METADATA.c.value, ",", "")) != "").order_by(None).subquery()
 
 
 def in_use(connection: Connection, now: datetime.datetime, down_time_s: float, default: str) -> dict[str, bool]:
