@@ -105,7 +105,7 @@ def begin_move(
     each = recoveries.guest(tx, guest)
     if each is not None and each.migration_uuid == migration:
         return Move(*moves.lock(tx, migration))
-    may = row.status == recovery_states.MOVING and not row.paused and not fleet.paused
+    may = row.status == recovery_states.MOVING and recoveries.may_go_on(fleet, row)
     if each is None or each.status != recovery_states.WAITING or not may or recoveries.under_way(tx) >= parallel:
         return None
     kind = move_states.EVACUATION

@@ -35,13 +35,15 @@ def take(
     tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, down_time_s: float, now: datetime.datetime
 ) -> Order | None:
     """Take the lease. Return the fence that this conductor must run; None if there is none to run."""
+    fleet = recoveries.lock_fleet(tx, now)
     row = recoveries.lock(tx, uuid)
     fence, command, problem = _chosen(tx, row.host, settings)
     if row.status == recovery_states.FENCING and row.lease == lease:
         # A commit whose outcome was unknown. Its aggregates may have chosen another fence meanwhile: the lease then ends.
         return Order(command, row.host, uuid, row.attempt, settings.fence_timeout_s) if command else None
     is_leased = row.lease_until is not None and row.lease_until > now
-    if row.status != recovery_states.FENCING or row.paused or is_leased or row.due_at > now:
+    may = row.status == recovery_states.FENCING and recoveries.may_go_on(fleet, row)
+    if not may or is_leased or row.due_at > now:
         return None
     service = services.get(tx, row.host, services.COMPUTE)
     if service is not None and services.is_up(service, now, down_time_s):

@@ -424,6 +424,39 @@ def test_an_operator_pauses_one_recovery_and_all(stage: Stage) -> None:
     assert {"recovery.pause", "recovery.resume"} <= set(acts)
 
 
+def _pause(stage: Stage) -> None:
+    stage.other.operator.pause_recovery(True)
+
+
+def _fall_silent(stage: Stage) -> None:
+    """Another conductor finds three of four hosts silent."""
+    stage.conductor.clock.advance(100)
+    stage.beat("h1", "h2", "h3")
+    stage.other.keeper.look()
+
+
+@pytest.mark.parametrize("stops", [_pause, _fall_silent], ids=["paused", "too many hosts are silent"])
+def test_what_stops_recoveries_in_the_middle_of_a_look_counts_at_once(
+    database: Database, stops: Callable[[Stage], None]
+) -> None:
+    """A look at many recoveries takes long: each asks a scheduler for a plan. No host is switched off after that."""
+    stage = Stage(database, settings=dataclasses.replace(SETTINGS, largest_share=0.5))
+    stage.add("h2")
+    stage.go_on(40, "h1")
+    stage.go_on(100, "h1", "h2")
+    stage.conductor.run_fences()
+
+    def plan(host: str, _guests: object) -> tuple[dict[str, str], str]:
+        stops(stage)
+        return {}, f"no plan for {host}"
+
+    stage.conductor.keeper._plan = plan
+    stage.go_on(20, "h1", "h2")
+    assert {"h1": "moving", "h2": "fencing"} == {each["host"]: each["status"] for each in stage.recoveries()}
+    assert ([], []) == (stage.conductor.fences, stage.other.fences)
+    assert [] == stage.conductor.operator.list_migrations({})
+
+
 def test_a_guest_that_is_deleted_meanwhile_is_left_alone(stage: Stage) -> None:
     """Its host is down, so that it goes when the host is back."""
     stage.lose("h1")

@@ -127,6 +127,14 @@ def lock_fleet(tx: Transaction, now: datetime.datetime) -> RecoveryDomainRow:
     return row
 
 
+def may_go_on(fleet: RecoveryDomainRow, row: RecoveryRow) -> bool:
+    """Return False if an operator, or the silence of too many hosts of the fleet, stops the recovery.
+
+    A look may take long, so each step asks for the rows as they are now.
+    """
+    return not (fleet.paused or row.paused or (fleet.stopped and not row.asked))
+
+
 def note_domain(tx: Transaction, name: str, is_new: bool, **values: object) -> None:
     if is_new:
         tx.insert(DOMAINS, {"name": name, **values})
