@@ -8,15 +8,18 @@ the margin afterwards, and its new host does not become hot: so no guest goes ba
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet.clock import seconds
 
 #: Moves that are put to the filters in one round, and guests that a reason names.
 _TRIED, _NAMED = 20, 3
+#: After so many refusals of moves of a guest, or of moves to a destination, moves of others are tried first.
+_REFUSED = 3
 _MIB_PER_GIB = 1024
 #: Factor of ``hold_time`` for hosts whose load is one measurement, not the mean of some minutes.
 _ROUGH = 5
@@ -144,23 +147,29 @@ def decide(
     settings: BalanceSettings,
     now: datetime.datetime,
     refuses: Refuses,
+    held_up: str = "",
 ) -> Round:
-    """:param hot_since: of the look before"""
+    """:param hot_since: of the look before
+    :param held_up: why no guest should move now
+    """
     loads = {each.name: each.load for each in hosts}
     mean = _mean(hosts)
     level = max(mean + settings.threshold, settings.least_load)
     hot = {name: hot_since.get(name, now) for name, load in loads.items() if load > level}
-    choosing = _Choosing(hosts, guests, level, settings, refuses)
-    not_done, waiting = {}, set()
+    choosing = _Choosing(hosts, guests, level, settings, refuses, held_up)
+    not_done: dict[str, str] = {}
+    waiting, ready = set(), []
     for name in sorted(hot, key=lambda name: (-loads[name], name)):
         ready_at = hot[name] + seconds(settings.hold_time_s * (1 if choosing.hosts[name].smooth else _ROUGH))
         if ready_at > now:
             waiting.add(name)
             not_done[name] = f"hot since {hot[name]:%H:%M:%S} UTC, which counts from {ready_at:%H:%M:%S} UTC on"
             continue
-        why = choosing.relieve(name)
-        if why:
-            not_done[name] = why
+        ready.append(name)
+    # Each host has its share of the tries; then those whose moves were refused have what is left.
+    not_done |= {name: choosing.relieve(name, -(-_TRIED // len(ready))) for name in ready}
+    not_done |= {name: choosing.relieve(name, _TRIED) for name in ready if choosing.refusals[name]}
+    not_done = {name: why for name, why in not_done.items() if why}
     above, expected = _above(hosts), _above(list(choosing.hosts.values()))
     return Round(mean, above, expected, loads, hot, choosing.moves, not_done, frozenset(waiting))
 
@@ -183,7 +192,13 @@ class _Choosing:
     """The hosts as they should be after the moves so far."""
 
     def __init__(
-        self, hosts: Sequence[Host], guests: Sequence[Guest], level: float, settings: BalanceSettings, refuses: Refuses
+        self,
+        hosts: Sequence[Host],
+        guests: Sequence[Guest],
+        level: float,
+        settings: BalanceSettings,
+        refuses: Refuses,
+        held_up: str,
     ) -> None:
         self.hosts = {each.name: each for each in hosts}
         self.moves: list[Chosen] = []
@@ -191,20 +206,27 @@ class _Choosing:
         self._level = level
         self._settings = settings
         self._refuses = refuses
+        self._held_up = held_up
         self._tries = _TRIED
+        #: By hot host, by guest and destination, why the move is refused.
+        self.refusals: dict[str, dict[tuple[str, str], str]] = {name: {} for name in self.hosts}
         self._gib_left = float(settings.most_gib)
 
-    def relieve(self, name: str) -> str:
-        """Choose moves until the host is not hot any more; return why it still is, or ""."""
+    def relieve(self, name: str, refusals: int) -> str:
+        """Choose moves until the host is not hot any more; return why it still is, or "".
+
+        :param refusals: after so many more, the host is left as it is
+        """
+        most = len(self.refusals[name]) + refusals
         while self.hosts[name].load > self._level:
             if len(self.moves) >= self._settings.most_moves:
                 return f"the round has its {self._settings.most_moves} moves"
-            why = self._choose(name)
+            why = self._choose(name, most)
             if why:
                 return why
         return ""
 
-    def _choose(self, name: str) -> str:
+    def _choose(self, name: str, most: int) -> str:
         there = [self._now(each) for each in self._guests if each.host == name and each.uuid not in self._moved]
         movable = [each for each in there if not each.stays]
         if not movable:
@@ -222,17 +244,20 @@ class _Choosing:
             return (
                 f"no move would make it less loaded by {self._settings.margin:g} points without making another host hot"
             )
-        refusals: list[str] = []
-        for each in sorted(found, key=self._order):
-            if not self._tries:
-                return "; ".join(["too many moves are refused", *refusals[-1:]])
+        if self._held_up:
+            return self._held_up
+        refusals = self.refusals[name]
+        found.sort(key=self._order)
+        while (each := _untried(found, refusals)) is not None:
+            if not self._tries or len(refusals) >= most:
+                return "; ".join(["too many moves are refused", *list(refusals.values())[-1:]])
             self._tries -= 1
             why = self._refuses(each.guest, each.destination)
             if not why:
                 self._take(each)
                 return ""
-            refusals.append(why)
-        return refusals[0]
+            refusals[each.guest.uuid, each.destination] = why
+        return next(iter(refusals.values()))
 
     def _now(self, guest: Guest) -> Guest:
         """The rules of a group were judged by where its members are: one of them moves in a round."""
@@ -266,6 +291,17 @@ class _Choosing:
         self.hosts[there] = self.hosts[there].with_guest(guest, 1)
         self._gib_left -= guest.gib
         self.moves.append(chosen)
+
+
+def _untried(moves: Sequence[Chosen], refusals: Collection[tuple[str, str]]) -> Chosen | None:
+    """Return the first move that was not tried, of a guest and to a destination that were not refused often if there is one.
+
+    :param refusals: by guest and destination
+    """
+    of_guest, to_host = (collections.Counter(each[end] for each in refusals) for end in (0, 1))
+    left = [each for each in moves if (each.guest.uuid, each.destination) not in refusals]
+    seldom = (each for each in left if max(of_guest[each.guest.uuid], to_host[each.destination]) < _REFUSED)
+    return next(seldom, left[0] if left else None)
 
 
 def _stay(guests: Sequence[Guest]) -> str:

@@ -56,9 +56,9 @@ class Trying:
             since = dict.fromkeys((each.name for each in seen.hosts), datetime.datetime.min)
 
         def refuses(guest: Guest, host: str) -> str:
-            return seen.held_up or reading.soft_refusal(seen, guest, host) or self._refused(guest, host)
+            return reading.soft_refusal(seen, guest, host) or self._refused(guest, host)
 
-        found = deciding.decide(seen.hosts, seen.guests, since, self._settings, now, refuses)
+        found = deciding.decide(seen.hosts, seen.guests, since, self._settings, now, refuses, seen.held_up)
         return found, _record(found, seen)
 
     def _refused(self, guest: Guest, host: str) -> str:

@@ -119,6 +119,73 @@ def test_what_is_not_done_has_a_reason(guests: list[Guest], options: dict[str, A
     assert why in found.not_done["a"]
 
 
+#: 30 cool hosts beside the hot ones.
+COOL = [f"cool{number:02}" for number in range(30)]
+ANYWHERE = {"takers": frozenset(COOL)}
+
+
+def test_a_guest_that_no_host_takes_does_not_hold_up_the_others() -> None:
+    """The guest whose move would help most is refused wherever it is tried."""
+    hosts = [host("a", 0.9), *(host(name, 0.1) for name in COOL)]
+    guests = [guest("best", "a", 4.0, **ANYWHERE), guest("other", "a", 3.0, **ANYWHERE)]
+    asked: list[tuple[str, str]] = []
+
+    def refused(each: Guest, there: str) -> str:
+        asked.append((each.uuid, there))
+        return "the filters refuse" if each.uuid == "best" else ""
+
+    found = decide(hosts, guests, {"a": LONG_AGO}, BalanceSettings(threshold=45), NOW, refused)
+    assert ([("other", "cool00")], {}) == (pairs(found), dict(found.not_done))
+    assert ["best"] * 3 + ["other"] == [uuid for uuid, _there in asked]
+    assert len(asked) == len(set(asked))
+
+
+def test_a_host_that_takes_no_guest_does_not_hold_up_the_others() -> None:
+    """It is the least loaded one, so all guests would go there first."""
+    hosts = [host("a", 1.2), host("b", 0.0), host("c", 0.1)]
+    guests = [guest(f"g{number:02}", "a", 1.5) for number in range(30)]
+    assert {"c"} == {there for _guest, there in pairs(plan(hosts, guests, refused="b"))}
+
+
+def test_hosts_that_take_no_guest_are_tried_before_the_only_one_that_does() -> None:
+    """The least loaded hosts refuse the only guest. All others are tried in their turn."""
+    hosts = [host("a", 0.9), *(host(name, 0.1) for name in COOL)]
+    found = decide(
+        *(hosts, [guest("one", "a", 4.0, **ANYWHERE)], {"a": LONG_AGO}, BalanceSettings(threshold=45), NOW),
+        lambda _guest, there: "" if there == "cool15" else "the filters refuse",
+    )
+    assert [("one", "cool15")] == pairs(found)
+
+
+def test_a_hot_host_whose_guests_are_refused_does_not_hold_up_the_others() -> None:
+    """Each of the first hosts has more guests that are refused than moves are tried in a round."""
+    many = [guest(f"a{number:02}", "a", 3.0, **ANYWHERE) for number in range(40)]
+    hosts = [host("a", 0.95), host("b", 0.9), *(host(name, 0.1) for name in COOL)]
+    asked = []
+
+    def refused(each: Guest, there: str) -> str:
+        asked.append(there)
+        return "the filters refuse" if each.host == "a" else ""
+
+    found = decide(
+        *(hosts, [*many, guest("one", "b", 4.0, **ANYWHERE)], dict.fromkeys("ab", LONG_AGO)),
+        *(BalanceSettings(threshold=30), NOW, refused),
+    )
+    assert [("one", "cool00")] == pairs(found)
+    assert ({"a": "too many moves are refused; the filters refuse"}, 20) == (dict(found.not_done), len(asked))
+
+
+def test_what_holds_all_moves_up_is_the_reason_of_each_hot_host() -> None:
+    """However many moves would help. No filter is asked."""
+    hosts = [host("a", 0.95), host("b", 0.9), *(host(name, 0.1) for name in COOL)]
+    guests = [guest(name, name, 4.0, **ANYWHERE) for name in "ab"]
+    found = decide(
+        *(hosts, guests, dict.fromkeys("ab", LONG_AGO), BalanceSettings(threshold=30), NOW),
+        *(lambda _guest, _there: "never asked", "1 builds are under way"),
+    )
+    assert ([], dict.fromkeys("ab", "1 builds are under way")) == (pairs(found), dict(found.not_done))
+
+
 def test_a_round_has_few_moves() -> None:
     guests = [guest(f"g{number}", "a", 0.8, gib=1) for number in range(10)]
     hosts = [host("a", 1.0), host("b", 0.0), host("c", 0.0)]
