@@ -18,7 +18,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import instances, moves
-from fleet.db.operations import maintenances
+from fleet.db.operations import maintenances, recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
@@ -109,7 +109,8 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     confirmed = [acceptance.confirm(tx, each.instance_uuid, ctx) for each in cold if each.new_spec == each.old_spec]
     running = guests_on(tx, row.host)
     coming = ctx.now < row.began_at + seconds(ctx.limits.placing_timeout_s)
-    if not running and not busy and not (coming and maintenances.is_placing(tx, row.began_at)):
+    is_recovered = row.host in recoveries.open_hosts(tx)
+    if not (running or busy or is_recovered) and not (coming and maintenances.is_placing(tx, row.began_at)):
         return _emptied(tx, row, confirmed, ctx)
     guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx)
     problems += [
@@ -117,8 +118,15 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
         for each in cold
         if each.new_spec != each.old_spec
     ]
+    if is_recovered:
+        problems.append(f"its recovery has not ended: see 'fleet recovery show {row.host}'")
     room = max(0, plan.moves_at_a_time - maintenances.under_way(tx, uuid))
     return State(row.status, guests, room, problems, confirmed)
+
+
+def is_needed(tx: Transaction, host: str) -> bool:
+    """Return True if a hook would disturb a host: guests run there, come or leave, or its recovery may switch it off."""
+    return bool(guests_on(tx, host) or maintenances.busy(tx, host)) or host in recoveries.open_hosts(tx)
 
 
 def guests_on(tx: Transaction, host: str) -> Sequence[RequestedInstance]:

@@ -50,7 +50,7 @@ def take(
 
     Without a hook the agent's restart is waited for.
 
-    A host on which a guest has arrived meanwhile is drained again.
+    A host on which a guest has arrived meanwhile, or that is recovered, is drained again.
     """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
@@ -62,7 +62,7 @@ def take(
         return Order((*settings.hooks[str(plan.hook)], row.host), row.host, plan.name, row.attempt)
     # Also between two runs of a hook: the next one may reboot the host, and a guest at rest may have been started.
     is_leased = row.lease_until is not None and row.lease_until > now
-    if not is_leased and (draining.guests_on(tx, row.host) or maintenances.busy(tx, row.host)):
+    if not is_leased and draining.is_needed(tx, row.host):
         again = {"status": maintenance_states.DRAINING, "problem": None, "lease_until": None}
         maintenances.update_host(tx, key, now, **again)
         return None

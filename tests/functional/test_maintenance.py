@@ -512,6 +512,56 @@ def test_a_guest_that_runs_again_is_recovered_though_the_maintenance_is_paused(d
     assert (["h1"], "working") == (stage.recovered(), stage.hosts()["h1"])
 
 
+def test_no_hook_runs_beside_a_recovery(database: Database) -> None:
+    """h1 dies with a stopped guest before its turn. Its fence would switch it off in the middle of the work."""
+    stage = Stage(database)
+    on = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120)
+    stage.conductor = Conductor(database, maintenance=SETTINGS, recovery=on, clock=stage.conductor.clock)
+    conductor, guest = stage.conductor, stage.add("h1")
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped"}))
+    for _ in range(8):
+        stage.later(20, "h1")
+        conductor.keeper.look()
+    assert 1 == len(conductor.fences)
+    stage.run(["h1"], hook="reboot")
+    stage.later(31, "h1")
+    stage.later(31, "h1")
+    stage.look(2)
+    assert (1, [], "draining") == (len(conductor.fences), conductor.hooked, stage.hosts()["h1"])
+    assert "its recovery has not ended: see 'fleet recovery show h1'" in str(stage.problem("h1"))
+    # The first one has taken too long.
+    conductor.fences.clear()
+    conductor.keeper.look()
+    conductor.run_fences()
+    conductor.keeper.look()
+    conductor.scheduler.answers.append([("h2", ())])
+    conductor.moves.deliver(conductor.place_move)
+    (record,) = stage.moving()
+    attempt = Attempt(record["uuid"], record["attempt"], "h2", "h2", INCARNATION)
+    conductor.move_progress.claim(context(), attempt, CLAIM)
+    conductor.move_progress.advance(context(), attempt, move_states.PRE_MIGRATING)
+    stage.look(2)
+    assert [] == conductor.fences
+    conductor.keeper.look()
+    stage.look(2)
+    conductor.run_fences()
+    assert "done" == conductor.operator.show_recovery("h1")["status"]
+    assert [("/sbin/reboot-host", "h1")] == [command for command, _attempt in conductor.hooked]
+
+
+def test_a_recovery_that_begins_before_a_hook_runs_again(database: Database) -> None:
+    """The first run of the hook has failed. Meanwhile the host has died under a guest that was started there."""
+    stage = Emptied(database)
+    stage.conductor.operator.pause_maintenance("kernel", True)
+    stage.change(vm_state="active")
+    assert ["h1"] == stage.recovered()
+    stage.change(vm_state="stopped")
+    stage.conductor.operator.pause_maintenance("kernel", False)
+    stage.conductor.fences.clear()
+    stage.look(2)
+    assert ("draining", []) == (stage.hosts()["h1"], stage.conductor.fences)
+
+
 def test_guests_of_a_host_that_is_down_are_left_to_its_recovery(stage: Stage) -> None:
     stage.add("h1")
     stage.run(["h1"])
