@@ -140,17 +140,16 @@ def _note(
     counted: tuple[int, int],
     is_stopped: bool,
 ) -> datetime.datetime:
-    """Store the counts of hosts; return the time since when the domain is calm."""
+    """Store the counts of hosts; return the time since when the domain is calm.
+
+    The row of the fleet has the time of the look. That of a rack, of which a fleet may have thousands, is written if it
+    changes.
+    """
     silent, hosts = counted
     since = now if is_stopped else max(row.calm_since, calm_since) if row else calm_since
-    recoveries.note_domain(
-        *(tx, name, row is None),
-        silent=silent,
-        hosts=hosts,
-        stopped=is_stopped,
-        looked_at=now,
-        calm_since=since,
-    )
+    values = {"silent": silent, "hosts": hosts, "stopped": is_stopped, "calm_since": since}
+    if name == FLEET or row is None or any(getattr(row, column) != value for column, value in values.items()):
+        recoveries.note_domain(tx, name, row is None, looked_at=now, **values)
     return since
 
 

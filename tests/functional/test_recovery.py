@@ -26,6 +26,7 @@ from fleet.db.operations import recoveries
 from fleet.db.tables import models
 from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
+from tests.functional import databases
 from tests.worlds.conductor import INCARNATION, Conductor, context
 
 HOSTS = ("h1", "h2", "h3", "h4")
@@ -217,6 +218,23 @@ def test_a_rack_is_a_domain_of_its_own(database: Database) -> None:
         stage.conductor.operator.set_host_labels(host, {"room": room})
     stage.lose("h1", "h2", "h3")
     assert ["h3"] == [row["host"] for row in stage.recoveries()]
+
+
+def test_a_look_writes_the_racks_that_have_changed_only(database: Database) -> None:
+    """Each conductor looks every two seconds. A large fleet has thousands of racks, and always hosts that are down."""
+    stage = Stage(database, settings=dataclasses.replace(SETTINGS, domain_label="rack"))
+    for host in HOSTS:
+        stage.conductor.operator.set_host_labels(host, {"rack": f"of-{host}"})
+    stage.lose("h1")
+    with databases.statements(database.engine) as sent:
+        stage.conductor.keeper.look()
+    assert 1 == sum(each.startswith("UPDATE recovery_domains") for each in sent)
+    shown = {each["name"]: each["silent"] for each in stage.conductor.operator.list_recoveries()["domains"]}
+    assert {"": 1, "of-h1": 1, "of-h2": 0, "of-h3": 0, "of-h4": 0} == shown
+    stage.go_on(20, "h1", "h2")
+    stage.go_on(60, "h1", "h2")
+    shown = {each["name"]: each["silent"] for each in stage.conductor.operator.list_recoveries()["domains"]}
+    assert {"": 2, "of-h1": 1, "of-h2": 1, "of-h3": 0, "of-h4": 0} == shown
 
 
 def test_a_fence_that_fails_is_tried_again_and_then_held(stage: Stage) -> None:
