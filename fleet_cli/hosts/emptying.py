@@ -27,8 +27,11 @@ _OFFLOAD = "shelve_offload_instance"
 class Look:
     """The present state of a host: instances to move, moves and offloads (by instance) on their way, and instances that
     stay, with the reason.
+
+    :param is_down: no agent of the host sends heartbeats
     """
 
+    is_down: bool
     movable: list[InstanceView]
     moving: list[MigrationView]
     finished: list[MigrationView]
@@ -72,8 +75,9 @@ class Emptying:
 
         Several may have one name.
         """
-        movable = [each for each in self._look().movable if each["vm_state"] != states.SHELVED]
-        if self._is_down():
+        look = self._look()
+        movable = [each for each in look.movable if each["vm_state"] != states.SHELVED]
+        if look.is_down:
             return []
         self._learn([each["uuid"] for each in movable])
         return [(each["name"], self._obstacles.get(each["uuid"], "")) for each in movable]
@@ -103,39 +107,40 @@ class Emptying:
                 }
             for move in look.finished:
                 self._ask(move["instance_uuid"], "confirm_resize")
-            self._begin(waiting[: max(self._at_a_time - len(busy), 0)])
+            self._begin(waiting[: max(self._at_a_time - len(busy), 0)], look.is_down)
             self._sleep(_PAUSE_S)
 
     def _look(self) -> Look:
         # In this order: an instance that has left since the records were read still has its move among them.
         records = pages.migrations(self._conductor.operator, {"host": self._host})
-        there = self._conductor.operator.show_host(name=self._host)["instances"]
+        host = self._conductor.operator.show_host(name=self._host)
+        is_down = not any(each["state"] == "up" for each in host["nodes"])
         away = [each for each in records if each["source_compute"] == self._host]
         moving = [each for each in away if each["status"] in move_states.UNDER_WAY]
         finished = [each for each in away if each["status"] == move_states.FINISHED]
-        look = Look([], moving, [each for each in finished if not each["resized"]], {}, {})
+        look = Look(is_down, [], moving, [each for each in finished if not each["resized"]], {}, {})
         for each in finished:
             if each["resized"]:
                 look.left[each["instance_uuid"]] = "its resize waits to be confirmed or reverted"
         busy = {each["instance_uuid"] for each in (*moving, *finished)}
         ended = {each["uuid"]: each for each in records if each["status"] not in move_states.IN_PROGRESS}
-        for instance in there:
+        for instance in host["instances"]:
             if instance["uuid"] in busy or instance["uuid"] in self._refused:
                 continue
             if instance["task_state"] == states.SHELVING_OFFLOADING:
                 look.offloading[instance["uuid"]] = f"is {states.SHELVING_OFFLOADING}"
                 continue
-            reason = self._why_not(instance, ended)
+            reason = self._why_not(instance, ended, is_down)
             if reason:
                 look.left[instance["uuid"]] = reason
             else:
                 look.movable.append(instance)
         return look
 
-    def _why_not(self, instance: InstanceView, ended: Mapping[str, MigrationView]) -> str:
+    def _why_not(self, instance: InstanceView, ended: Mapping[str, MigrationView], is_down: bool) -> str:
         name = instance["name"]
         # A stopped instance cannot be started on a host that is down, so it may be evacuated as it is.
-        stopped_there = instance["vm_state"] in states.AT_REST and self._is_down()
+        stopped_there = instance["vm_state"] in states.AT_REST and is_down
         if instance["vm_state"] == states.SHELVED and not stopped_there:
             return f"{name} stays: it was shelved again" if instance["uuid"] in self._asked else ""
         if instance["vm_state"] != states.ACTIVE and not stopped_there:
@@ -148,11 +153,10 @@ class Emptying:
             return f"{name} stays: {(failure and failure.get('message')) or 'its move is ' + move['status']}"
         return ""
 
-    def _begin(self, next_ones: Sequence[InstanceView]) -> None:
-        uuids = [each["uuid"] for each in next_ones]
-        if uuids and self._is_down():
-            for uuid in uuids:
-                self._ask(uuid, "evacuate_instance")
+    def _begin(self, next_ones: Sequence[InstanceView], is_down: bool) -> None:
+        if is_down:
+            for each in next_ones:
+                self._ask(each["uuid"], "evacuate_instance")
             return
         self._learn([each["uuid"] for each in next_ones if each["vm_state"] != states.SHELVED])
         for each in next_ones:
@@ -177,10 +181,6 @@ class Emptying:
             self._refused[uuid] = refusal.message
             return
         self._asked[uuid] = _OFFLOAD if method == _OFFLOAD else record["uuid"]
-
-    def _is_down(self) -> bool:
-        nodes = self._conductor.operator.show_host(name=self._host)["nodes"]
-        return not any(each["state"] == "up" for each in nodes)
 
 
 def _short(migration: Record) -> str:

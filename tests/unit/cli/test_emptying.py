@@ -175,6 +175,16 @@ def test_stopped_instances_are_evacuated_but_not_migrated(up: bool) -> None:
     assert ((0, {"uuid-a": "a is STOPPED"}) if up else (1, {})) == empty(host)[:2]
 
 
+def test_a_look_reads_the_host_once() -> None:
+    """However many stopped instances are on it: each answer has all instances of the host."""
+    host = Host(*(f"vm{number}" for number in range(20)))
+    for each in host.there.values():
+        each["vm_state"] = states.STOPPED
+    assert 20 == len(empty(host)[1])
+    looks = [method for method, _arguments in host.calls]
+    assert looks.count("list_migrations") == looks.count("show_host")
+
+
 def test_shelved_instances_are_offloaded() -> None:
     """On a host that is up. One whose disk has no other place stays, and so does one that is unshelved meanwhile."""
     host = Host("a", "b", "c", refuses=("b",), fails=("c",))
