@@ -291,6 +291,8 @@ def _not_any_more(tx: Transaction, row: BalanceRoundRow, move: Mapping[str, Any]
         return "its hosts are not all in the aggregate now"
     if guest.host != move["source"]:
         return f"it is on {guest.host or 'no host'} now"
+    if guest.uuid in balances.moved_since(tx, [move["source"]], row.seen_at):
+        return "has moved since the last look, or was to move"
     return "is locked" if guest.locked_by else ""
 
 

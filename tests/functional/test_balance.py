@@ -314,6 +314,15 @@ def _purge(stage: BalanceStage, move: dict[str, Any]) -> None:
         connection.execute(models.balance_rounds.update().values(**values))
 
 
+def _move_there_and_back(stage: BalanceStage, move: dict[str, Any]) -> None:
+    """Otherwise it would move three times within its cooldown."""
+    guest = move["instance_uuid"]
+    for host in ("h3", "h1"):
+        stage.conductor.clock.advance(5)
+        stage.conductor.operator.live_migrate_instance(guest, host)
+        stage.arrive(host)
+
+
 def _lock(stage: BalanceStage, move: dict[str, Any]) -> None:
     stage.conductor.operator.lock_instance(move["instance_uuid"])
 
@@ -323,11 +332,14 @@ NOT_ANY_MORE = [
     (_turn_off, "balancing was turned off before it began"),
     (_leave, "its hosts are not all in the aggregate now"),
     (_purge, "could not be found"),
+    (_move_there_and_back, "has moved since the last look"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("change", "why"), NOT_ANY_MORE, ids=["locked", "turned off", "a host has left", "the guest is purged"]
+    ("change", "why"),
+    NOT_ANY_MORE,
+    ids=["locked", "turned off", "a host has left", "the guest is purged", "it has moved"],
 )
 def test_what_was_decided_holds_when_it_begins(stage: BalanceStage, change: Any, why: str) -> None:
     """The round ends; it does not hold later ones up."""

@@ -176,7 +176,7 @@ def in_upkeep(connection: Transaction | sa.Connection, hosts: Collection[str]) -
     return ""
 
 
-def moved_since(connection: sa.Connection, hosts: Collection[str], since: datetime.datetime) -> set[str]:
+def moved_since(connection: Transaction | sa.Connection, hosts: Collection[str], since: datetime.datetime) -> set[str]:
     """Return the instances whose moves to or from these hosts have begun or ended since then, by whomever."""
     return set(connection.execute(_MOVED, {"hosts": sorted(hosts), "since": since}).scalars())
 
