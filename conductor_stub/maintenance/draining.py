@@ -76,14 +76,21 @@ def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.WAITING or plan.paused:
         return False
-    service = services.get(tx, row.host, services.COMPUTE, lock=True)
-    if service is None or service.deleted:
-        gone = {"status": maintenance_states.SKIPPED, "open_host": None, "problem": "the host is gone"}
-        maintenances.update_host(tx, key, ctx.now, ended_at=ctx.now, **gone)
+    if _skip_if_gone(tx, row, ctx):
         return False
     taken = {"status": maintenance_states.DRAINING, "began_at": ctx.now}
     maintenances.update_host(tx, key, ctx.now, problem=None, **taken)
     keep_disabled(tx, plan, row.host, ctx)
+    return True
+
+
+def _skip_if_gone(tx: Transaction, row: MaintenanceHostRow, ctx: StepContext) -> bool:
+    """End the turn of a host that was removed; return True then. No hook runs for it, and no agent of it comes back."""
+    service = services.get(tx, row.host, services.COMPUTE, lock=True)
+    if service is not None and not service.deleted:
+        return False
+    gone = {"status": maintenance_states.SKIPPED, "open_host": None, "problem": "the host is gone"}
+    maintenances.update_host(tx, row.id, ctx.now, ended_at=ctx.now, **gone)
     return True
 
 
@@ -103,6 +110,8 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.DRAINING or plan.paused or row.began_at is None:
         return State(row.status)
+    if _skip_if_gone(tx, row, ctx):
+        return State(maintenance_states.SKIPPED)
     keep_disabled(tx, plan, row.host, ctx)
     busy = maintenances.busy(tx, row.host)
     cold = [each for each in busy if each.source_compute == row.host and each.status == move_states.FINISHED]

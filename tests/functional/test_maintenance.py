@@ -512,6 +512,19 @@ def test_a_guest_that_runs_again_is_recovered_though_the_maintenance_is_paused(d
     assert (["h1"], "working") == (stage.recovered(), stage.hosts()["h1"])
 
 
+def test_a_host_that_is_removed_while_it_is_drained(stage: Stage) -> None:
+    """No hook runs for it, and the next wave does not wait for its agent."""
+    stage.run(["h1"], ["h2"], hook="reboot")
+    stage.look()
+    stage.conductor.clock.advance(120)
+    stage.beat("h1")
+    stage.conductor.operator.delete_host("h1")
+    stage.look(2)
+    stage.conductor.run_fences()
+    assert ({"h1": "skipped", "h2": "draining"}, []) == (stage.hosts(), stage.conductor.hooked)
+    assert "the host is gone" == stage.problem("h1")
+
+
 def test_no_hook_runs_beside_a_recovery(database: Database) -> None:
     """h1 dies with a stopped guest before its turn. Its fence would switch it off in the middle of the work."""
     stage = Stage(database)
