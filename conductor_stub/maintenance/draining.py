@@ -129,7 +129,7 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     ]
     if is_recovered:
         problems.append(f"its recovery has not ended: see 'fleet recovery show {row.host}'")
-    room = max(0, plan.moves_at_a_time - maintenances.under_way(tx, uuid))
+    room = _room(tx, plan, ctx)
     return State(row.status, guests, room, problems, confirmed)
 
 
@@ -158,7 +158,7 @@ def begin_move(
         return Move(*moves.lock(tx, migration))
     if row.status != maintenance_states.DRAINING or plan.paused:
         return None
-    if maintenances.under_way(tx, uuid) >= plan.moves_at_a_time:
+    if not _room(tx, plan, ctx):
         return None
     if instances.lock(tx, guest.uuid).host != row.host:
         # It has left since the host was read.
@@ -174,6 +174,12 @@ def begin_move(
         except errors.FleetError as refused:
             refusal = refused.message
     return refusal
+
+
+def _room(tx: Transaction, plan: MaintenanceRow, ctx: StepContext) -> int:
+    """Return how many more moves the maintenance may begin."""
+    under_way = maintenances.under_way(tx, plan.uuid, ctx.now, ctx.limits.service_down_time_s)
+    return max(0, plan.moves_at_a_time - under_way)
 
 
 def tell(tx: Transaction, key: int, problems: Sequence[str], now: datetime.datetime) -> None:

@@ -512,6 +512,18 @@ def test_a_guest_that_runs_again_is_recovered_though_the_maintenance_is_paused(d
     assert (["h1"], "working") == (stage.recovered(), stage.hosts()["h1"])
 
 
+def test_moves_of_a_host_that_died_take_no_room_of_the_others(stage: Stage) -> None:
+    """They wait for it until their deadlines. The other hosts of the wave go on."""
+    guests = {host: stage.add(host) for host in ("h1", "h2")}
+    stage.run(["h1", "h2"], moves_at_a_time=1)
+    stage.look(3)
+    assert [guests["h1"]] == [each["instance_uuid"] for each in stage.moving()]
+    for _ in range(4):
+        stage.later(20, "h1")
+    stage.look()
+    assert set(guests.values()) == {each["instance_uuid"] for each in stage.moving()}
+
+
 def test_a_host_that_is_removed_while_it_is_drained(stage: Stage) -> None:
     """No hook runs for it, and the next wave does not wait for its agent."""
     stage.run(["h1"], ["h2"], hook="reboot")

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from fleet import errors, maintenance_states, move_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
 from fleet.db.tables import models
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
@@ -266,10 +267,14 @@ def destinations(connection: Transaction | sa.Connection, uuid: str, host: str) 
     return {row.instance_uuid: row.destination for row in found}
 
 
-def under_way(tx: Transaction, uuid: str) -> int:
-    """Moves away from hosts that the maintenance has taken."""
+def under_way(tx: Transaction, uuid: str, now: datetime.datetime, down_time_s: float) -> int:
+    """Return the number of moves away from hosts that the maintenance has taken.
+
+    Those of hosts that are down are left out: they wait, some until their deadlines, and the other hosts go on.
+    """
     taken = tx.execute(_TAKEN, {"wanted": uuid}).scalars().all()
-    number: int = tx.execute(_UNDER_WAY, {"hosts": taken}).scalar_one() if taken else 0
+    alive = sorted(set(taken) - services.silent(tx, taken, now, down_time_s))
+    number: int = tx.execute(_UNDER_WAY, {"hosts": alive}).scalar_one() if alive else 0
     return number
 
 
