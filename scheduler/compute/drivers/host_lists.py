@@ -108,7 +108,8 @@ class HostLists:
         properties = RequestFaces({**weight_properties, PARSED: request})
         scores = Scores()
         prepared = PreparedRequest(request, weighers=self._plugins.weighers, properties=properties)
-        scores.weigh(prepared, table, len(table.whole()))
+        # Scores are those of rows in their order, and a driver may have sorted its list.
+        scores.weigh(prepared, table.subset(numpy.unique(table.rows)), len(table.whole()))
         weighed = [WeighedHost(host, float(scores.total[host.row])) for host in listed if isinstance(host, RowState)]
         return sorted(weighed, key=lambda one: one.weight, reverse=True)
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from fleet import errors
@@ -186,6 +188,20 @@ def test_the_lists_are_judged_as_the_engine_judges():
     assert [(each["host"], each["weight"]) for each in ours["scores"]] == [
         (one.obj.host, one.weight) for one in weighed
     ]
+
+
+def test_a_list_in_another_order():
+    """Hosts have the same weights in whatever order a driver lists them; equal ones stay in that order."""
+    made = scheduler("NovaDriver").host_manager
+    states = made.get_all_host_states()
+
+    def weights(listed):
+        return {one.obj.host: one.weight for one in made.get_weighed_hosts(listed, properties())}
+
+    expected = weights(states)
+    assert len(set(expected.values())) > 1
+    assert [expected] * 6 == [weights(each) for each in itertools.permutations(states)]
+    assert expected == weights([*states, states[0]])
 
 
 def test_handlers():
