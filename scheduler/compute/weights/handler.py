@@ -53,21 +53,16 @@ class HostWeightHandler:
         weighed = [self.object_class(host, 0.0) for host in obj_list]
         # As in nova, a single host is not weighed.
         for each in weighers if len(weighed) > 1 else ():
-            raw = list(each.weigh_objects(weighed, weighing_properties))
-            low, high = _bounds(each, raw)
-            for one, weight in zip(
-                weighed, normalize((min(max(weight, low), high) for weight in raw), low, high), strict=True
-            ):
+            raw = (_within(each, weight) for weight in each.weigh_objects(weighed, weighing_properties))
+            for one, weight in zip(weighed, normalize(raw, each.minval, each.maxval), strict=True):
                 one.weight += _multiplier(each, one.obj) * weight
         return sorted(weighed, key=lambda one: one.weight, reverse=True)
 
 
-def _bounds(each: BaseHostWeigher, raw: Sequence[float]) -> tuple[float, float]:
-    """The weigher's own bounds; a missing one is that of the raw weights."""
-    return (
-        min(raw) if each.minval is None else each.minval,
-        max(raw) if each.maxval is None else each.maxval,
-    )
+def _within(each: BaseHostWeigher, weight: float) -> float:
+    """Return a raw weight within the weigher's own bounds."""
+    weight = weight if each.minval is None else max(weight, each.minval)
+    return weight if each.maxval is None else min(weight, each.maxval)
 
 
 def _multiplier(each: BaseHostWeigher, host: HostState) -> float:

@@ -221,6 +221,15 @@ def test_handlers():
     assert [("y", 2.0), ("x", 0.125)] == [(one.obj.host, one.weight) for one in weighed]
 
 
+def test_weights_below_a_bound():
+    """Free memory below 0 counts as 0. So hosts that are all overcommitted weigh nothing, whatever their multipliers."""
+    states = [HostState(name, name, free_ram_mb=free) for name, free in (("x", -900), ("y", -10))]
+    weighed = weight_package.HostWeightHandler().get_weighed_objects(
+        [weight_package.RAMWeigher(3.0)], states, properties()
+    )
+    assert [("x", 0.0), ("y", 0.0)] == [(one.obj.host, one.weight) for one in weighed]
+
+
 @pytest.mark.parametrize(
     ("raw", "bounds", "expected"),
     [
