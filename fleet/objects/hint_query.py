@@ -15,6 +15,8 @@ from fleet import json_codec
 
 COMPARISONS = ("=", "<", ">", "<=", ">=")
 OPERATORS = (*COMPARISONS, "in", "not", "or", "and")
+#: Nested queries count too. A scheduler computes the query for each host while other requests wait.
+MOST_ARGUMENTS = 64
 
 
 @functools.lru_cache(maxsize=64)
@@ -24,22 +26,23 @@ def parse(text: str) -> Any:
         query = json.loads(text)
         if json_codec.is_deeper(query, json_codec.MOST_DEPTH):
             raise RecursionError
-        _check(query)
+        number = _check(query)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except json.JSONDecodeError as wrong:
         raise ValueError(f"is not JSON: {wrong}") from None
+    if number > MOST_ARGUMENTS:
+        raise ValueError(f"has {number} arguments, at most {MOST_ARGUMENTS} are allowed")
     return query
 
 
-def _check(query: object) -> None:
+def _check(query: object) -> int:
+    """Return the number of arguments, with those of nested queries. :raises ValueError:"""
     if not isinstance(query, list):
         raise ValueError(f"must be a list, not {json.dumps(query)[:60]}")
     if not query:
-        return
+        return 0
     name, *arguments = query
     if not isinstance(name, str) or name not in OPERATORS:
         raise ValueError(f"has no operator {json.dumps(name)[:60]}; known are {' '.join(OPERATORS)}")
-    for argument in arguments:
-        if isinstance(argument, list | dict):
-            _check(argument)
+    return len(arguments) + sum(_check(each) for each in arguments if isinstance(each, list | dict))

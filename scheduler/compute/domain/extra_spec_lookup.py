@@ -18,18 +18,29 @@ from scheduler.engine.hosts.candidates import Candidates
 Verdict = Callable[[Any], bool]
 
 
-def judged(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:
-    """Return a mask over the hosts: ``verdict`` of the attribute ``name`` of each, as a host state shows it."""
-    if name in Capabilities._fields:
-        return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)))
+def judged(hosts: Candidates, name: str, verdict: Callable[[Any], Any], dtype: type = bool) -> numpy.ndarray:
+    """Return ``verdict`` of the attribute ``name`` of each host, as a host state shows it."""
     storage = hosts.storage(name)
+    if storage is None:
+        return numpy.full(len(hosts), verdict(None))
+    if name in Capabilities._fields:
+        return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)), dtype)
     if storage == "number":
-        return hosts.by_number(name, verdict)
+        return hosts.by_number(name, verdict, dtype)
     if storage == "rare":
-        return hosts.by_rare(name, verdict)
-    if storage == "host":
-        return hosts.by_host(lambda state: verdict(getattr(state, name)))
-    return numpy.full(len(hosts), verdict(None))
+        return hosts.by_rare(name, verdict, dtype)
+    return hosts.by_host(lambda state: verdict(getattr(state, name)), dtype)
+
+
+def values(hosts: Candidates, name: str) -> list[Any]:
+    """Return the attribute ``name`` of each host; None for free rows. Hosts that share a value are read once."""
+    found: list[Any] = [None]
+
+    def place(value: object) -> int:
+        found.append(value)
+        return len(found) - 1
+
+    return [found[each] for each in judged(hosts, name, place, int).tolist()]
 
 
 def judged_or_stats(hosts: Candidates, name: str, verdict: Verdict) -> numpy.ndarray:

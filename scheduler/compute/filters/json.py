@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy
 
 from fleet.objects import RequestSpec, hints, request_parts
-from scheduler.compute.domain.host_state import HostState
+from scheduler.compute.domain import extra_spec_lookup
 from scheduler.compute.filters import json_query
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
@@ -31,21 +32,24 @@ class JsonFilter(ColumnFilter):
         if not query:
             return None
         mask = _over_columns(query, hosts)
-        return hosts.by_host(lambda state: _meets(query, hosts, state)) if mask is None else mask
+        return _host_by_host(query, hosts) if mask is None else mask
 
 
-def _meets(query: object, hosts: Candidates, state: HostState) -> bool:
-    def lookup(path: str) -> Any:
-        name, *keys = path.split(".")
-        # Attributes that are declared, and no others: a query comes from outside.
-        value = getattr(state, name, None) if hosts.storage(name) is not None else None
-        if name in _ZERO_IS_UNKNOWN:
-            value = value or None
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value
+def _host_by_host(query: object, hosts: Candidates) -> numpy.ndarray:
+    attribute = functools.cache(functools.partial(extra_spec_lookup.values, hosts))
+    met = json_query.evaluate(query, functools.partial(_read, attribute), len(hosts))
+    return numpy.fromiter(met, dtype=bool, count=len(hosts))
 
-    return json_query.evaluate(query, lookup)
+
+def _read(attribute: Callable[[str], list[Any]], path: str) -> list[Any]:
+    """Return what is at a path of each host. :param attribute: returns those of all hosts that have a name"""
+    name, *keys = path.split(".")
+    found = attribute(name)
+    if name in _ZERO_IS_UNKNOWN:
+        found = [value or None for value in found]
+    for key in keys:
+        found = [value.get(key) if isinstance(value, Mapping) else None for value in found]
+    return found
 
 
 def _over_columns(query: object, hosts: Candidates) -> numpy.ndarray | None:

@@ -8,11 +8,13 @@ out. Nothing of a query is ever executed as code.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-Lookup = Callable[[str], Any]
+#: Returns the value of each host at a path, ``name.key...``.
+Read = Callable[[str], Iterable[Any]]
 Compare = Callable[[Any, Any], Any]
 
 COMPARISONS: dict[str, Compare] = {
@@ -24,30 +26,31 @@ COMPARISONS: dict[str, Compare] = {
 }
 
 
-def evaluate(query: Any, lookup: Lookup) -> bool:
-    """Return True if the host behind ``lookup`` meets the query. Every host meets an empty query."""
+def evaluate(query: Any, read: Read, hosts: int) -> Iterable[bool]:
+    """Return for each host whether it meets the query, operator by operator. Every host meets an empty query.
+
+    :param hosts: how many they are
+    """
     if not query:
-        return True
+        return itertools.repeat(True, hosts)
     name, *arguments = query
-    values = [_value(argument, lookup) for argument in arguments]
-    return _OPERATORS[name]([value for value in values if value is not None])
+    columns = [_column(argument, read, hosts) for argument in arguments]
+    rows = zip(*columns, strict=True) if columns else itertools.repeat((), hosts)
+    judge = _OPERATORS[name]
+    return [judge([value for value in row if value is not None]) for row in rows]
 
 
-def _value(argument: object, lookup: Lookup) -> Any:
+def _column(argument: object, read: Read, hosts: int) -> Iterable[Any]:
     if isinstance(argument, list):
-        return evaluate(argument, lookup)
-    if isinstance(argument, str):
-        return lookup(argument[1:]) if argument.startswith("$") else argument or None
-    return argument
+        return evaluate(argument, read, hosts)
+    if isinstance(argument, str) and argument.startswith("$"):
+        return read(argument[1:])
+    return itertools.repeat(None if argument == "" else argument, hosts)
 
 
 def _all_compare(compare: Compare, values: Sequence[object]) -> bool:
-    return len(values) > 1 and all(_holds(compare, values[0], other) for other in values[1:])
-
-
-def _holds(compare: Compare, one: object, other: object) -> bool:
     try:
-        return bool(compare(one, other))
+        return len(values) > 1 and all(compare(values[0], other) for other in values[1:])
     except TypeError:  # a number and a text have no order
         return False
 

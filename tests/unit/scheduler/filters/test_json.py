@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+from unittest import mock
 
 import pytest
 
 from fleet import errors
 from scheduler.compute import filters
+from scheduler.engine.hosts.candidates import Candidates
 from tests import factories
 from tests.factories import node, request
 from tests.unit.scheduler.judging import passed
@@ -58,6 +60,14 @@ def test_json(query, expected):
     assert set(expected) == passed(filters.JsonFilter(), factories.candidates(*HOSTS), asked)
 
 
+def test_values_that_hosts_share():
+    """Attributes that are kept for many hosts together are read without a host state for each host."""
+    query = ["or", *[["=", name, "7"] for name in ("$hypervisor_type", "$stats.rack", "$free_ram_mb", "$nothing")]]
+    asked = request(scheduler_hints={"query": json.dumps(query)})
+    with mock.patch.object(Candidates, "state", side_effect=AssertionError("a host state was made")):
+        assert set(SMALL) == passed(filters.JsonFilter(), factories.candidates(*HOSTS), asked)
+
+
 @pytest.mark.parametrize("hints", [{}, {"query": ""}, {"query": None}])
 def test_no_query(hints):
     """Without one, every host passes."""
@@ -82,6 +92,9 @@ def test_a_hint_in_a_list():
         ('["=", {"a": 1}, 1]', "must be a list"),
         ("[" * 100_000, "is nested too deeply"),
         ('["not", ' * 400 + '["=", "$host", "a"]' + "]" * 400, "is nested too deeply"),
+        (json.dumps(["in", "$host", *map(str, range(64))]), "has 65 arguments, at most 64 are allowed"),
+        (json.dumps(["or", *[[]] * 65]), "has 65 arguments"),
+        (json.dumps(["or", *[["=", "$host", "a"]] * 22]), "has 66 arguments"),
         (["and", "or"], "must be JSON text"),
         (7, "must be JSON text"),
     ],
