@@ -84,7 +84,7 @@ class Candidates:
     # -- for filters and weighers: all hosts at once ----------------------------------------------------------------
 
     def column(self, name: str) -> numpy.ndarray:
-        """Return one number of every candidate. Do not write to the array."""
+        """Return one number of every candidate. The array cannot be written to."""
         column = self._overlay.columns.get(name)
         if column is None:
             column = self._table.column(name)

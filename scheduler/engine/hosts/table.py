@@ -131,10 +131,11 @@ class HostTable:
         return key in self._row_of
 
     def column(self, name: str) -> numpy.ndarray:
-        """Return a view of all rows of a column. Do not write to it."""
+        """Return a view of all rows of a column. A plugin that writes to it fails, and changes no host."""
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self._arrays[name][: self.size]
+            view.flags.writeable = False
         return view
 
     def uniform(self, name: str) -> float | None:

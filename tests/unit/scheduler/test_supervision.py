@@ -48,6 +48,15 @@ class BadMask(filters.ColumnFilter):
         return self.answer
 
 
+class WritingMask(filters.ColumnFilter):
+    """Reckons in the column itself."""
+
+    def mask(self, hosts, request):
+        free = hosts.column("free_ram_mb")
+        free -= 4096
+        return free >= 0
+
+
 class BadRaw(weights.ColumnWeigher):
     def __init__(self, answer):
         super().__init__()
@@ -77,6 +86,7 @@ MISCONDUCT = [
     ("a mask of the wrong length", BadMask(numpy.array([True])), "Filter BadMask", "an array of bool with shape (1,)"),
     ("a mask of numbers", BadMask(numpy.array([1.0, 1.0])), "Filter BadMask", "an array of float64"),
     ("a mask that is a list", BadMask([True, True]), "Filter BadMask", "answered [True, True]"),
+    ("a filter writes to a column", WritingMask(), "Filter WritingMask", "array is read-only"),
     ("filter_all gives a number", BadList(7), "Filter BadList", "raised TypeError"),
     ("filter_all gives strangers", BadList(["x"]), "Filter BadList", "gave back a host that it was not given"),
     ("a weigher raises", BadWeigher(boom), "Weigher BadWeigher", "raised KeyError: 'gpu'"),
@@ -106,6 +116,14 @@ def test_policy_fail(name, plugin, who, what, caplog):
     assert refused.value.message.startswith(f"{who} failed: ")
     assert what in refused.value.message, name
     assert any(who in said and what in said for said in (record.getMessage() for record in caplog.records))
+
+
+def test_a_plugin_that_writes_to_a_column():
+    """The hosts of later requests stay as they are."""
+    hosts = factories.candidates(*NODES)
+    before = hosts.column("free_ram_mb").tolist()
+    factories.decision(factories.pipeline([WritingMask()], watch=PluginWatch("skip")), hosts, request())
+    assert before == hosts.column("free_ram_mb").tolist()
 
 
 @pytest.mark.parametrize(("name", "plugin", "who", "what"), MISCONDUCT)
