@@ -23,6 +23,8 @@ def judged(hosts: Candidates, name: str, verdict: Callable[[Any], Any], dtype: t
     storage = hosts.storage(name)
     if storage is None:
         return numpy.full(len(hosts), verdict(None))
+    if name in hosts.domain.layout.objects:
+        return numpy.array([verdict(value) for value in hosts.column(name).tolist()], dtype=dtype)
     if name in Capabilities._fields:
         return hosts.by_capabilities(lambda kind: verdict(kind.shown(name)), dtype)
     if storage == "number":

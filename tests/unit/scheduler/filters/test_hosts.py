@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from fleet import errors
 from scheduler.compute import filters
+from scheduler.engine.hosts.candidates import Candidates
 from tests import factories
 from tests.factories import PlacedInstance, node, request, uuid
 from tests.unit.scheduler.judging import passed
@@ -98,6 +101,14 @@ def test_cidr_affinity(hints, expected):
         node("nowhere", host_ip=None),
     )
     assert set(expected) == passed(filters.SimpleCIDRAffinityFilter(), hosts, request(scheduler_hints=hints))
+
+
+def test_addresses_are_read_without_host_states():
+    """A host state for each host would cost more than the comparison of its address."""
+    hosts = factories.candidates(node("near", host_ip="192.0.2.1"), node("far", host_ip="198.51.100.1"))
+    asked = request(scheduler_hints={"build_near_host_ip": "192.0.2.9"})
+    with mock.patch.object(Candidates, "state", side_effect=AssertionError("a host state was made")):
+        assert {"near"} == passed(filters.SimpleCIDRAffinityFilter(), hosts, asked)
 
 
 @pytest.mark.parametrize("hints", [{"build_near_host_ip": "near"}, {"build_near_host_ip": "192.0.2.1", "cidr": "/99"}])
