@@ -16,9 +16,10 @@ from scheduler.compute.domain.tracked_instance import image_pairs
 def request_key(request: RequestSpec) -> Hashable | None:
     """Return the parts of the request that a cacheable plugin may read, as one value; None if it must not be cached.
 
-    The parts are the flavor with its extra specs, the image and its properties, project and user, availability zone, NUMA
-    topology, PCI requests, bridges, and rules that name hosts. A request with hints, a group, failed attempts or
-    the processor of a running guest has no key: its answer depends on other instances, or it is rare.
+    The parts are the flavor with its extra specs, the amounts that an instance takes, the image and its properties, project
+    and user, availability zone, NUMA topology, PCI requests, bridges, and rules that name hosts. A request with hints, a
+    group, failed attempts or the processor of a running guest has no key: its answer depends on other instances, or it is
+    rare.
     """
     retried = request.retry is not None and request.retry.hosts
     grouped = request.group_policies or request.group_hosts or request.group_members
@@ -31,6 +32,7 @@ def request_key(request: RequestSpec) -> Hashable | None:
     return (
         (flavor.id, flavor.name, flavor.flavorid, flavor.vcpus, flavor.memory_mb),
         (flavor.root_gb, flavor.ephemeral_gb, flavor.swap),
+        (request.vcpus, request.memory_mb, request.root_gb, request.ephemeral_gb),
         frozenset(flavor.extra_specs.items()) if flavor.extra_specs else None,
         (image.id, image_pairs(image.properties) if image.properties else None),
         (instance.image_ref, instance.project_id, instance.user_id, instance.availability_zone),

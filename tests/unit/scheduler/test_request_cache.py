@@ -220,6 +220,25 @@ def test_the_unit_of_a_weigher_changes(each: type) -> None:
     assert weights_of(RequestCache()) == after != before
 
 
+def test_an_instance_that_takes_less_than_its_flavor() -> None:
+    """A request of the same flavor whose instance takes other amounts is another request: weighers read the amounts."""
+    rooms = [(2, 9), (5, 2), (7, 7)]
+    hosts = factories.candidates(
+        *(
+            factories.node(host, vcpus=8, vcpus_used=8 - cores, memory_mb=10240, memory_mb_used=10240 - 1024 * room)
+            for host, (cores, room) in zip(HOSTS, rooms, strict=False)
+        )
+    )
+    pipeline, cache = factories.pipeline([], [made(weights.AlignmentWeigher)]), RequestCache()
+
+    def host_of(instance: dict[str, int], kept: RequestCache) -> str:
+        asked = factories.request({"vcpus": 2, "memory_mb": 512}, instance)
+        return decide(pipeline, prepare(pipeline, asked), hosts, random.Random(1), cache=kept).picks[0].key[0]
+
+    other = {"vcpus": 1, "memory_mb": 8192}
+    assert host_of({}, cache) != host_of(other, RequestCache()) == host_of(other, cache)
+
+
 def made(each: type) -> Any:
     if each is weights.FragmentationWeigher:
         return weights.FragmentationWeigher(1.0, MIX)
