@@ -34,7 +34,9 @@ WORTH_FOLLOWING = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """Results of the plugins for a few rows: which filter dropped each (as in :class:`filtering.Round`), and raw weights."""
+    """Results of the plugins for a few rows: which filter dropped each (as in :class:`filtering.Round`), and the raw weights
+    of those that passed.
+    """
 
     dropped_by: numpy.ndarray
     raw: numpy.ndarray | None
@@ -217,8 +219,8 @@ class Evaluation:
     def _judge(
         self, prepared: PreparedRequest, few: Candidates, allowed: numpy.ndarray, skip: Set[BaseHostFilter]
     ) -> Judgement:
-        dropped_by = filtering.run(prepared, few, allowed, skip).dropped_by
-        return Judgement(dropped_by, self._scores.raw(prepared, few))
+        result = filtering.run(prepared, few, allowed, skip)
+        return Judgement(result.dropped_by, self._scores.raw(prepared, few, result.alive))
 
     def _settle(self, prepared: PreparedRequest, hosts: Candidates, rows: numpy.ndarray, judged: Judgement) -> None:
         before, now = self.dropped_by[rows], judged.dropped_by

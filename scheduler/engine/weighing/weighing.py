@@ -165,17 +165,23 @@ class Scores:
         self._rows = None if len(hosts) == size else hosts.rows
         self._set_total(self._sum(len(hosts)), self._rows, size)
 
-    def raw(self, prepared: PreparedRequest, hosts: Candidates) -> numpy.ndarray | None:
-        """Return raw weights of a few hosts, a row per scale; None if a weigher is left out, or none was asked."""
+    def raw(self, prepared: PreparedRequest, hosts: Candidates, alive: numpy.ndarray) -> numpy.ndarray | None:
+        """Return raw weights of a few hosts, a row per scale; None if a weigher is left out, or none was asked.
+
+        :param alive: a mask of ``hosts``. The others have 0: a weigher may refuse a request because of a host
+        """
         if not self._weighed:
             return None
-        raw = numpy.empty((len(self._scales), len(hosts)))
+        raw = numpy.zeros((len(self._scales), len(hosts)))
+        if not alive.any():
+            return raw
+        few = hosts if alive.all() else hosts.subset(hosts.rows[alive])
         for number, scale in enumerate(self._scales):
             needless = scale.volatile or scale.single_multiplier == 0
-            answer = scale.observed[0] if needless else weighers.raw(prepared, scale.weigher, hosts)
+            answer = scale.observed[0] if needless else weighers.raw(prepared, scale.weigher, few)
             if answer is None:
                 return None
-            raw[number] = answer
+            raw[number, alive] = answer
         return raw
 
     def update(

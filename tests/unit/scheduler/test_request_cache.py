@@ -239,6 +239,19 @@ def test_an_instance_that_takes_less_than_its_flavor() -> None:
     assert host_of({}, cache) != host_of(other, RequestCache()) == host_of(other, cache)
 
 
+@pytest.mark.parametrize("multiplier", [1.0, 0.0])
+def test_a_host_that_a_filter_drops_is_not_weighed(multiplier: float) -> None:
+    """A host without a required metric, which MetricsFilter drops, may change: that refuses no request."""
+    known = factories.cache(*[node(host, 1, metrics=None) if host == HOSTS[2] else node(host, 1) for host in HOSTS])
+    weigher = weights.MetricsWeigher([("cpu.percent", 1.0)], multiplier=multiplier)
+    pipeline, cached = factories.pipeline([filters.MetricsFilter(["cpu.percent"])], [weigher]), RequestCache()
+    for generation, used in ((2, 3), (3, 4)):
+        hosts = known.candidates(factories.NOW_S)
+        made = decide(pipeline, prepare(pipeline, factories.request()), hosts, random.Random(1), cache=cached)
+        assert [(HOSTS[0], HOSTS[0])] == [pick.key for pick in made.picks]
+        known.apply(factories.changes([node(HOSTS[2], used, metrics=None)], generation=generation))
+
+
 def made(each: type) -> Any:
     if each is weights.FragmentationWeigher:
         return weights.FragmentationWeigher(1.0, MIX)
