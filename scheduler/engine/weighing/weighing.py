@@ -39,6 +39,7 @@ class Scale:
 
     :ivar counts: False if the weigher cannot tell one host from another
     :ivar volatile: True if any change of a host may change the contribution of every other host
+    :ivar refuses: True if the weigher may refuse the request, so that it is asked even where it does not count
     :ivar on_ends: how many alive hosts have the smallest, and the largest observed raw weight; None if not counted yet
     """
 
@@ -51,6 +52,7 @@ class Scale:
         per_host = isinstance(weights.multiplier, numpy.ndarray)
         self.counts = self.low != self.high and (per_host or weights.multiplier != 0)
         self.volatile = per_host or follows_picks(weigher)
+        self.refuses = is_column_weigher(weigher) and weigher.refuses
         self.on_ends: list[int] | None = None
 
     @property
@@ -177,7 +179,7 @@ class Scores:
             return raw
         few = hosts if alive.all() else hosts.subset(hosts.rows[alive])
         for number, scale in enumerate(self._scales):
-            needless = scale.volatile or scale.single_multiplier == 0
+            needless = scale.volatile or (scale.single_multiplier == 0 and not scale.refuses)
             answer = scale.observed[0] if needless else weighers.raw(prepared, scale.weigher, few)
             if answer is None:
                 return None

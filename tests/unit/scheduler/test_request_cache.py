@@ -14,6 +14,7 @@ import numpy
 import pytest
 from hypothesis import strategies as st
 
+from fleet import errors
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from scheduler.compute import filters, weights
@@ -237,6 +238,23 @@ def test_an_instance_that_takes_less_than_its_flavor() -> None:
 
     other = {"vcpus": 1, "memory_mb": 8192}
     assert host_of({}, cache) != host_of(other, RequestCache()) == host_of(other, cache)
+
+
+def test_a_metric_that_a_host_reports_no_longer() -> None:
+    """A required metric that is missing refuses a request whatever the multiplier, also one like an earlier request."""
+    known = factories.cache(*[node(host, 1) for host in HOSTS])
+    weigher = weights.MetricsWeigher([("cpu.percent", 1.0)], multiplier=0.0)
+    pipeline, cached = factories.pipeline([], [weigher]), RequestCache()
+
+    def placed(kept: RequestCache) -> int:
+        hosts = known.candidates(factories.NOW_S)
+        return len(decide(pipeline, prepare(pipeline, factories.request()), hosts, random.Random(1), cache=kept).picks)
+
+    assert 1 == placed(cached)
+    known.apply(factories.changes([node(HOSTS[2], 1, metrics=None)], generation=2))
+    for kept in (cached, RequestCache()):
+        with pytest.raises(errors.MetricNotFound):
+            placed(kept)
 
 
 @pytest.mark.parametrize("multiplier", [1.0, 0.0])
