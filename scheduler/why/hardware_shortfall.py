@@ -48,9 +48,13 @@ class HardwareShortfall(Shortfall):
 
     def lacks(self) -> numpy.ndarray:
         """The missing parts of all that a host lacks, added up, in parts of what is asked."""
-        return self._each(lambda hardware: sum(lack.part for lack in self.lacking(hardware or _NONE))) * max(
-            self.asked, 1.0
-        )
+        return self._lacks
+
+    @functools.cached_property
+    def _lacks(self) -> numpy.ndarray:
+        # Fitted once: each near miss asks for it again, while other requests wait.
+        parts = self._each(lambda hardware: sum(lack.part for lack in self.lacking(hardware or _NONE)))
+        return parts * max(self.asked, 1.0)
 
     def never(self) -> numpy.ndarray:
         return self._never

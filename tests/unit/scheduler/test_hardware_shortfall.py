@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
+from fleet.hardware import shortage
 from fleet.reasons import Reason
 from scheduler.compute import filters
 from scheduler.compute.drivers import capacity_count
@@ -117,6 +120,18 @@ def test_the_numbers_are_on_the_wire():
     (shortfall,) = made.refusal.to_wire()["nearest"][0]["shortfalls"]
     expected = {"resource": "pinned CPUs", "place": "in cell 0", "limit": 8.0, "used": 2.0, "asked": 8.0, "lacks": 2.0}
     assert expected == {name: shortfall[name] for name in expected}
+
+
+def test_each_host_is_fitted_once_for_a_refusal():
+    """Once as it is and once as if it were empty, and the nearest hosts again for their texts: others wait meanwhile."""
+    hosts = [
+        node(f"h{number}", **cells(builders.host_cell(cpus=range(8), pinned=[0, 1], memory_usage=number)))
+        for number in range(20)
+    ]
+    with mock.patch.object(shortage, "of_cells", wraps=shortage.of_cells) as fitted:
+        made = factories.decision(factories.pipeline([NUMA]), factories.candidates(*hosts), asking([EIGHT]))
+    assert Reason.CAPACITY is made.refusal.code
+    assert fitted.call_count <= 2 * (len(hosts) + len(made.refusal.nearest))
 
 
 def test_the_nearest_comes_first():
