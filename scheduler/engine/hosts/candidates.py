@@ -220,8 +220,12 @@ class Candidates:
         return key in self._inventory.metadata_keys()
 
     def instances_by_host(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return all instances that the database and the bookings show, without the picks of this request."""
-        return self._inventory.instances.by_host()
+        """Return the instances on these hosts that the database and the bookings show, without the picks of this request."""
+        known = self._inventory.instances.by_host()
+        if self._rows is None:
+            return known
+        keys = (self._table.keys[row] for row in self._rows.tolist())
+        return {key[0]: known[key[0]] for key in keys if key is not None and key[0] in known}
 
     def only(self, rows: Iterable[int]) -> numpy.ndarray:
         """Return a mask of just these rows of the table."""

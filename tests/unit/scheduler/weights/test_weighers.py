@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 
 from fleet import errors
@@ -280,6 +281,15 @@ def test_image_properties(factors, properties, expected):
     hosts = factories.candidates(*map(node, ("linux", "windows", "plain")), instances=PICTURED)
     each = weights.ImagePropertiesWeigher(1.0, factors)
     assert expected == raw(each, hosts, request(image={"properties": properties}))
+
+
+def test_instances_of_a_few_hosts():
+    """After each pick a few hosts are weighed again: the instances of all others are not read."""
+    hosts = factories.candidates(*map(node, ("linux", "nothing", "plain", "windows")), instances=PICTURED)
+    assert {"linux", "plain", "windows"} == set(hosts.instances_by_host())
+    assert [{"linux"}, set(), {"plain"}, {"windows"}] == [
+        set(hosts.subset(numpy.array([row])).instances_by_host()) for row in range(4)
+    ]
 
 
 def test_image_properties_are_off_by_default():
