@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that several suites share, each started once a process of pytest and only when a test asks for it.
+"""Servers that several suites share, each started once a run and only when a test asks for it.
 
 Where a server is not installed its tests are skipped, and the closing lines say so; with ``CI=true`` or
 ``FLEET_REQUIRE_SERVERS=1`` they fail instead, so that a green run means that everything ran.
@@ -19,7 +19,7 @@ import wrapt
 
 from fleet.agent import commands
 from fleet_trial import private_servers
-from tests import costs, evidence, seeds
+from tests import costs, evidence, seeds, shared_servers
 from tests.collecting import pytest_collection  # noqa: F401  (a hook)
 from tests.lanes import pytest_xdist_make_scheduler  # noqa: F401  (a hook)
 from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # noqa: F401  (fixtures of every test)
@@ -27,7 +27,15 @@ from tests.leftovers import logging_stays_as_it_was, nothing_is_left_behind  # n
 _MISSING: set[str] = set()
 _NOT_TESTED = "fleet_not_tested"
 Server = TypeVar("Server")
+_SERVERS: pytest.StashKey[shared_servers.Servers | shared_servers.ServersElsewhere] = pytest.StashKey()
 seeds.install()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    servers = shared_servers.of(config)
+    config.stash[_SERVERS] = servers
+    config.pluginmanager.register(servers)
+    config.add_cleanup(servers.stop)
 
 
 @wrapt.when_imported("hypothesis")
@@ -71,27 +79,43 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[private_servers.RabbitMQ]:
-    """A private RabbitMQ node. A test may add users and virtual hosts; one that stops a node starts its own."""
-    yield from started(private_servers.rabbitmq_node)
+def broker(pytestconfig: pytest.Config) -> private_servers.RabbitMQ:
+    """A private RabbitMQ node, which other processes use, too.
+
+    A test may add users and virtual hosts with names of its own; one that stops a node starts its own.
+    """
+    return _shared(pytestconfig, "rabbitmq")
 
 
 @pytest.fixture(scope="session")
 def rabbitmq_url(broker: private_servers.RabbitMQ) -> str:
-    """Transport URL of the private RabbitMQ node."""
-    return broker.url
+    """Transport URL of a virtual host that no other process uses, on the private RabbitMQ node."""
+    return f"{broker.url}{shared_servers.PROCESS}"
 
 
 @pytest.fixture(scope="session")
-def postgresql_url() -> Iterator[str]:
+def postgresql_url(pytestconfig: pytest.Config) -> str:
     """URL of a database, empty at first, on a private PostgreSQL server."""
-    yield from started(private_servers.postgresql)
+    return _database(pytestconfig, "postgresql")
 
 
 @pytest.fixture(scope="session")
-def mariadb_url() -> Iterator[str]:
+def mariadb_url(pytestconfig: pytest.Config) -> str:
     """URL of a database, empty at first, on a private MariaDB server."""
-    yield from started(private_servers.mariadb)
+    return _database(pytestconfig, "mariadb")
+
+
+def _database(config: pytest.Config, server: str) -> str:
+    url = _shared(config, server)
+    return shared_servers.create_database(url, "fleet") if shared_servers.PROCESS else url
+
+
+def _shared(config: pytest.Config, server: str) -> Any:
+    """Return a server of the run, or skip the test where it is not installed."""
+    try:
+        return config.stash[_SERVERS].get(server)
+    except private_servers.ServerMissing as lacking:
+        missing(str(lacking))
 
 
 @pytest.fixture(scope="session")

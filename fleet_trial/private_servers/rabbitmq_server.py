@@ -12,6 +12,7 @@ import secrets
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from fleet.rpc.rabbit import broker
 from fleet_trial.private_servers.process import Certificate, Place, PrivateServer, ServerFailed, find, free_ports, place
@@ -25,10 +26,15 @@ class RabbitMQ(PrivateServer):
 
     def __init__(self, place: Place, program: str, environment: Mapping[str, str], port: int, password: str) -> None:
         super().__init__(place, [program], environment, lambda: broker.answers(port, password))
+        self._made_of = (place, program, environment, port, password)
         self.port = port
         self.tls_port = 0
         self.password = password
         self.url = f"rabbit://guest:{password}@127.0.0.1:{port}/"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let another process have a copy. With it, it can run commands of the node, but neither start nor stop it."""
+        return RabbitMQ, self._made_of
 
     def vhost(self, name: str) -> str:
         """Create a virtual host and return its transport URL."""

@@ -13,7 +13,7 @@ import pytest
 
 from tests.amqp import openstack_client
 from tests.amqp.daemons import Trio, eventually, running
-from tests.functional import databases
+from tests.shared_servers import create_database
 
 HOSTS = 6
 _STARTED = itertools.count(1)
@@ -30,7 +30,7 @@ def _scope(fixture_name: str, config: pytest.Config) -> Literal["session", "pack
 @pytest.fixture(scope=_scope)
 def ledger_url(postgresql_url: str) -> str:
     """A database that no other suite uses."""
-    return databases.created(postgresql_url, f"trio_{next(_STARTED)}")
+    return create_database(postgresql_url, f"trio_{next(_STARTED)}")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
-from tests.functional import databases
+from tests.shared_servers import create_database
 
 _DISKS = """\
 [DEFAULT]
@@ -27,7 +27,7 @@ fake_pools = x:25
 def divided(tmp_path_factory: pytest.TempPathFactory, broker: RabbitMQ, postgresql_url: str) -> Iterator[Trio]:
     """A conductor and a scheduler for each domain, with a virtual host and a database of their own."""
     directory = tmp_path_factory.mktemp("divided")
-    url = databases.created(postgresql_url, "divided")
+    url = create_database(postgresql_url, "divided")
 
     def only(domain: str) -> tuple[str, str]:
         path = directory / f"{domain}.conf"

@@ -12,7 +12,7 @@ import pytest
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest
-from tests.functional import databases
+from tests.shared_servers import create_database
 
 BUILDS = 12
 
@@ -23,7 +23,7 @@ def stand(
 ) -> Iterator[tuple[Trio, pathlib.Path]]:
     """A trio, and a configuration file of the same broker with an empty database."""
     suffix = request.node.name
-    ours, theirs = (databases.created(postgresql_url, f"{name}_{suffix}"[:63]) for name in ("ours", "theirs"))
+    ours, theirs = (create_database(postgresql_url, f"{name}_{suffix}"[:59]) for name in ("ours", "theirs"))
     with running(Trio(tmp_path, broker.vhost(f"ledgers-{suffix}"), ours)) as trio:
         foreign = tmp_path / "foreign.conf"
         foreign.write_text(f"[DEFAULT]\nhost = foreign\n[database]\nconnection = {theirs}\n")

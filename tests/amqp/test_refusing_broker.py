@@ -16,7 +16,7 @@ import pytest
 
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
-from tests.functional import databases
+from tests.shared_servers import create_database
 
 NAME = "refusing"
 USER = "refused"
@@ -44,7 +44,7 @@ def stand(
 ) -> Iterator[Trio]:
     """Daemons that were refused by the broker when they started, and were let in when all of them had been."""
     directory = tmp_path_factory.mktemp(NAME)
-    url = databases.created(postgresql_url, NAME)
+    url = create_database(postgresql_url, NAME)
     ours = broker.vhost(NAME)
     theirs = broker.add_users(NAME, USER)[USER]
     broker.ctl("set_permissions", "-p", NAME, USER, ".*", ".*", ".*")

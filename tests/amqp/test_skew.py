@@ -14,7 +14,7 @@ from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest, violations
 from tests.amqp.launcher import OLD
-from tests.functional import databases
+from tests.shared_servers import create_database
 
 PROGRAMS = {"conductor": "fleet-conductor", "scheduler": "fleet-scheduler", "compute": "fleet-compute"}
 #: Services with the age of each daemon of theirs.
@@ -35,7 +35,7 @@ def stand(
 ) -> Iterator[Trio]:
     """A broker and a database without any daemon."""
     name = f"skew_{abs(hash(request.node.name))}"
-    url = databases.created(postgresql_url, name)
+    url = create_database(postgresql_url, name)
     with running(Trio(tmp_path, broker.vhost(name), url)) as trio:
         trio.manage("db", "sync")
         yield trio

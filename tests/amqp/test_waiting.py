@@ -12,7 +12,7 @@ from fleet.context import new_context
 from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.amqp.invariants import come_to_rest
-from tests.functional import databases
+from tests.shared_servers import create_database
 
 pytestmark = pytest.mark.long
 NAME = "waiting"
@@ -24,7 +24,7 @@ DAEMONS = ("conductor", "scheduler", "agent")
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory, postgresql_url: str, broker: RabbitMQ) -> Iterator[Trio]:
     """Daemons of their own."""
-    url = databases.created(postgresql_url, NAME)
+    url = create_database(postgresql_url, NAME)
     default, fake = "ram_allocation_ratio = 1.0\nreserved_host_memory_mb = 0\n", "memory_mb = 2048\n"
     directory = tmp_path_factory.mktemp(NAME)
     with running(Trio(directory, broker.vhost(NAME), url, default=default, fake=fake)) as trio:

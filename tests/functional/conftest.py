@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
-import sqlalchemy as sa
 from oslo_config import cfg
 
 from fleet import failpoints
@@ -21,6 +20,7 @@ from fleet.db.engine.database import Database
 from tests.factories import NOW
 from tests.functional import databases, nova_schema
 from tests.functional.nova_schema import Databases
+from tests.shared_servers import create_database
 from tests.unordered_statements import Watch
 from tests.worlds.conductor import Conductor
 
@@ -116,18 +116,9 @@ def nova_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path_factory.mktemp('nova')}/nova.db"
     else:
-        url = _database_of_nova(request.getfixturevalue(f"{request.param}_url"))
+        url = create_database(request.getfixturevalue(f"{request.param}_url"), "nova_cell")
     yield url
     nova_schema.engine(url).dispose()
-
-
-def _database_of_nova(url: str) -> str:
-    server = sa.make_url(url)
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text("DROP DATABASE IF EXISTS nova_cell"))
-        connection.execute(sa.text("CREATE DATABASE nova_cell"))
-    return server.set(database="nova_cell").render_as_string(hide_password=False)
 
 
 @pytest.fixture

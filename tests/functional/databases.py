@@ -14,6 +14,7 @@ from oslo_db import options
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration
 from fleet.db.tables import models
+from tests.shared_servers import create_database, drop_database
 
 
 def open_database(url: str) -> Database:
@@ -27,31 +28,17 @@ def open_database(url: str) -> Database:
     return database
 
 
-def created(server: str | sa.URL, name: str, clause: str = "") -> str:
-    """Create a database without a schema on a server, which keeps it; return its URL.
-
-    :param clause: ends the statement that creates it
-    """
-    url = sa.make_url(server)
-    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name} {clause}"))
-    return url.set(database=name).render_as_string(hide_password=False)
-
-
 @contextlib.contextmanager
 def beside(server: str | sa.URL, clause: str = "") -> Iterator[str]:
     """The URL of another database of the server, without a schema.
 
     :param clause: ends the statement that creates it
     """
-    url = created(server, "beside", clause)
+    url = create_database(server, "beside", clause)
     try:
         yield url
     finally:
-        engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            connection.execute(sa.text("DROP DATABASE beside"))
+        drop_database(url, server)
 
 
 #: Names of the tables that have rows. Most have none after most tests, and one query costs less than thirty deletions.

@@ -18,9 +18,9 @@ import pytest
 
 from fleet_trial import private_servers
 from tests import conftest, leftovers
-from tests.functional import databases
 from tests.guests import tiny_image
 from tests.guests.machine import Machine
+from tests.shared_servers import create_database
 
 _STARTED = itertools.count(1)
 
@@ -41,7 +41,7 @@ class _Restarted:
 @pytest.fixture(scope="module")
 def postgresql_url(postgresql_url: str) -> str:
     """A database of each module's own: their images have the same name."""
-    return databases.created(postgresql_url, f"guests_{next(_STARTED)}")
+    return create_database(postgresql_url, f"guests_{next(_STARTED)}")
 
 
 @pytest.fixture(scope="session")
