@@ -58,7 +58,8 @@ class RabbitMQ(PrivateServer):
 
         Each run of rabbitmqctl takes about a second of a processor.
         """
-        self.ctl("import_definitions", self.place.write("definitions", json.dumps(definitions)))
+        name = f"definitions-{secrets.token_hex(8)}"  # another process may write some at the same time
+        self.ctl("import_definitions", self.place.write(name, json.dumps(definitions)))
 
     def ctl(self, *arguments: str) -> str:
         """Run rabbitmqctl; return its output. :raises ServerFailed:"""
