@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
+from playwright import sync_api
 
+from tests import browsers
 from tests.amqp import openstack_client
 from tests.amqp.daemons import Trio, eventually, running
 from tests.shared_servers import create_database
@@ -80,6 +82,17 @@ def trio(
 def end_of_openstack_commands() -> Iterator[None]:
     yield
     openstack_client.end()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[sync_api.Browser]:
+    """Chromium, without a window. Its start takes three seconds of processor time."""
+    if browsers.find() is None:
+        pytest.skip("chromium is not installed: apt install chromium-headless-shell")
+    with sync_api.sync_playwright() as driver:
+        browser = browsers.launch(driver)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(autouse=True)

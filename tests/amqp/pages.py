@@ -14,7 +14,6 @@ import requests
 from playwright import sync_api
 
 from fleet.context import new_context
-from tests import browsers
 from tests.amqp.daemons import Trio, eventually
 
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -102,16 +101,6 @@ class Page:
     def complaints(self) -> list[str]:
         """What the console has said, and no test expects."""
         return [each for each in self.said if not any(word in each for word in self._expected)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    if browsers.find() is None:
-        pytest.skip("chromium is not installed: apt install chromium-headless-shell")
-    with sync_api.sync_playwright() as driver:
-        browser = browsers.launch(driver)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,6 @@ from tests.amqp import keystone as stub
 from tests.amqp.daemons import Trio, eventually
 from tests.amqp.keystone import USERS, Keystone, id_of
 from tests.amqp.openstack_client import Client, runner
-from tests.amqp.test_page import browser
-
-__all__ = ["browser"]
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import requests
 from playwright import sync_api
 
 from tests.amqp.daemons import Trio
-from tests.amqp.pages import NARROW, PATIENCE_MS, Page, browser, open_url, page
+from tests.amqp.pages import NARROW, PATIENCE_MS, Page, open_url, page
 
-__all__ = ["browser", "open_url", "page"]
+__all__ = ["open_url", "page"]
 
 SCRIPT = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 #: The least contrast of text with what is behind it: WCAG 2.1, level AA.

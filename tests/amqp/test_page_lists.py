@@ -8,9 +8,9 @@ import re
 import pytest
 
 from tests.amqp.daemons import Trio
-from tests.amqp.pages import Page, browser, open_url, page
+from tests.amqp.pages import Page, open_url, page
 
-__all__ = ["browser", "open_url", "page"]
+__all__ = ["open_url", "page"]
 
 TOO_LARGE = {"vcpus": 1, "memory_mb": 10_000_000, "root_gb": 1}
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.amqp.daemons import Trio, eventually
-from tests.amqp.pages import NARROW, PATIENCE_MS, Page, boot_for, browser, open_url, page
+from tests.amqp.pages import NARROW, PATIENCE_MS, Page, boot_for, open_url, page
 
-__all__ = ["browser", "open_url", "page"]
+__all__ = ["open_url", "page"]
 
 #: The colour of a pixel of the map, beside a colour of the theme.
 _PIXEL = """([x, y, name]) => {

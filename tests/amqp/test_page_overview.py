@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.amqp.daemons import Trio, eventually
-from tests.amqp.pages import Page, boot_for, browser, open_url, page, people, people_url
+from tests.amqp.pages import Page, boot_for, open_url, page, people, people_url
 
-__all__ = ["browser", "open_url", "page", "people", "people_url"]
+__all__ = ["open_url", "page", "people", "people_url"]
 
 TOO_LARGE = {"vcpus": 1, "memory_mb": 10_000_000, "root_gb": 1}
 

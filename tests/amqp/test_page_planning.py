@@ -8,9 +8,9 @@ import re
 import pytest
 
 from tests.amqp.daemons import Trio
-from tests.amqp.pages import Page, browser, open_url, page
+from tests.amqp.pages import Page, open_url, page
 
-__all__ = ["browser", "open_url", "page"]
+__all__ = ["open_url", "page"]
 
 
 @pytest.fixture(scope="module", autouse=True)

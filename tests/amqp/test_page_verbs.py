@@ -10,9 +10,9 @@ import pytest
 from playwright import sync_api
 
 from tests.amqp.daemons import Trio, eventually
-from tests.amqp.pages import Page, boot_for, browser, open_url, page, people, people_url
+from tests.amqp.pages import Page, boot_for, open_url, page, people, people_url
 
-__all__ = ["browser", "open_url", "page", "people", "people_url"]
+__all__ = ["open_url", "page", "people", "people_url"]
 
 #: A call that no button offers, by the page's own module.
 _STOP = """async (uuid) => {

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.amqp.daemons import Trio, delete_service, eventually
-from tests.amqp.pages import Page, browser, open_url, page, people, people_url
+from tests.amqp.pages import Page, open_url, page, people, people_url
 
-__all__ = ["browser", "open_url", "page", "people", "people_url"]
+__all__ = ["open_url", "page", "people", "people_url"]
 
 _CONFIG = """\
 [DEFAULT]
