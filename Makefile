@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
-# make test: how many files of tests at a time; each process has servers of its own, and half of them begin with daemons
+# make test: how many files of tests at a time; they share one server of each kind, and half of them begin with daemons
 WORKERS ?= 4
 # make fast: what the working tree is compared with
 BASE ?= main

@@ -89,6 +89,8 @@ def _become(words: list[str], environment: dict[str, str], printed: str, complai
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    with open("/proc/self/comm", "w") as shown_by_top:
+        shown_by_top.write(words[0])
     sys.argv[:] = [os.path.join(os.path.dirname(sys.executable), words[0]), *words[1:]]
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for stream, path in ((1, printed), (2, complained)):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``database`` runs a test once per engine; ``conductor`` is a whole conductor over it.
 
-``make test`` tests each on one of the three engines, always on the same one, half of them on SQLite; ``make long`` tests
+``make test`` tests each on one of the three engines, always on the same one, most of them on SQLite; ``make long`` tests
 them on the other two. ``make test`` tests what has the mark ``every_database`` on all three, for it is about differences
 between them, and what has the mark ``on_sqlite`` on SQLite alone.
 """
@@ -28,7 +28,7 @@ SERVERS = ("postgresql", "mariadb")
 #: Fixtures with an engine as their parameter.
 _ENGINES = ("opened_database", "nova_url")
 #: The engines of the tests, by their names.
-SHARES = ("sqlite", "sqlite", *SERVERS)
+SHARES = (*["sqlite"] * 6, *SERVERS)
 
 
 @pytest.hookimpl(tryfirst=True)

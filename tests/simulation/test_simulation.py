@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fifty seeds with every run, a few hundred with ``make long``; ``make simulation`` plays ten thousand."""
+"""Twenty seeds with every run, a few hundred with ``make long``; ``make simulation`` plays ten thousand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.simulation.recovering import Recovering
 from tests.simulation.scenario import Scenario
 
 SEEDS = range(300)
-BATCH = 50
+BATCH = 20
 #: The first of the seeds that batches play beyond their own.
 FURTHER = 1_000_000
 TROUBLES = {
@@ -61,7 +61,7 @@ def simulated() -> Iterator[SimulatedDatabase]:
 def test_seeds_hold(simulated: SimulatedDatabase, first: int) -> None:
     """Whatever goes wrong, every build and volume ends, nothing is sold twice, and all sides agree when it is over.
 
-    The rarest trouble is met in one seed of seven: some batch of 50 lacks it after one change of the code or another. Such a
+    The rarest trouble is met in one seed of seven: some batches lack it after one change of the code or another. Such a
     batch goes on, with seeds of its own, until all have been met.
     """
     ended: collections.Counter[str] = collections.Counter()
@@ -91,6 +91,7 @@ def test_seeds_with_recovery_hold(simulated: SimulatedDatabase) -> None:
     raise AssertionError(ended)
 
 
+@pytest.mark.long
 def test_a_missing_fence_is_caught(simulated: SimulatedDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that is only cut off runs on, and some seed shows it."""
     monkeypatch.setattr(recovering, "SETTINGS", dataclasses.replace(recovering.SETTINGS, fence=FENCE_NONE))

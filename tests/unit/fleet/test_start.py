@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from oslo_log import log as logging
@@ -18,6 +19,11 @@ from fleet.rpc import versions
 
 DAEMONS = {"conductor": "fleet-conductor", "scheduler": "fleet-scheduler", "compute": "fleet-compute"}
 CONFIG = "[DEFAULT]\ntransport_url = rabbit://a:b@127.0.0.1:1/\nhost = h1\n{more}\n[database]\nconnection = sqlite:///{directory}/fleet.db\n"
+
+
+def at_night(program: str) -> Any:
+    """A parameter for ``make long``: each start takes more than a second of processor time."""
+    return pytest.param(program, marks=pytest.mark.long)
 
 
 def start(program: str, *argv: str, **options: object) -> subprocess.Popen:
@@ -38,7 +44,7 @@ def a_config(directory: pathlib.Path, more: str = "") -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("program", [*DAEMONS, "volume", "api"])
+@pytest.mark.parametrize("program", ["conductor", "api", *map(at_night, ("scheduler", "compute", "volume"))])
 def test_daemons_have_a_version(program: str) -> None:
     """As the commands have. They do not import what takes long and is seldom used."""
     env = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
@@ -79,7 +85,7 @@ def test_a_reader_that_has_read_enough() -> None:
     assert (128 + signal.SIGPIPE, "") == (status, complaints)
 
 
-@pytest.mark.parametrize("program", DAEMONS)
+@pytest.mark.parametrize("program", ["conductor", *map(at_night, ("scheduler", "compute"))])
 def test_a_log_that_cannot_be_written(program: str, tmp_path: pathlib.Path) -> None:
     """One line, with the path and the reason."""
     status, _, complaints = ended(start(program, "--config-file", a_config(tmp_path, "log_file = /nonexistent/x.log")))
@@ -95,7 +101,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return directory / "fleet.db"
 
 
-@pytest.mark.parametrize("program", DAEMONS)
+@pytest.mark.parametrize("program", ["conductor", "compute", at_night("scheduler")])
 def test_sigterm_before_the_broker_was_reached(program: str, ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Nothing was served, so nothing is waited for: the daemon ends at once, however long it may take to stop.
 

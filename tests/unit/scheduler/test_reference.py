@@ -63,7 +63,7 @@ def test_every_filter(scene):
 NOT_ALONE = {"ServerGroupAffinityFilter", "ComputeFilter", "FailureDomainFilter"}
 
 
-@examples(20)
+@examples(10)
 @given(scene=worlds.scenes())
 def test_every_filter_of_a_lone_host_state(scene):
     """A host state built by hand, as in tests of nova's filters, is judged as the host in the fleet is."""
@@ -131,7 +131,7 @@ def outcome(decide, *arguments):
 CHOSEN = st.lists(st.sampled_from(sorted(CHECKS)), max_size=4, unique=True)
 
 
-@examples(60)
+@examples(40)
 @given(
     scene=worlds.scenes(),
     count=st.integers(1, 6),
@@ -166,7 +166,7 @@ def test_the_default_filters_and_weighers(scene, count):
 HARDWARE = ["NUMATopologyFilter", "PciPassthroughFilter"]
 
 
-@examples(60)
+@examples(40)
 @given(
     scene=worlds.scenes(asking=worlds.HARDWARE_ASKED),
     count=st.integers(1, 5),
