@@ -44,9 +44,9 @@ from fleet_api.requests import faults, guard, microversions, page, well_formed
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.paths import project_paths
 from fleet_api.requests.paths.roots import Roots
-from fleet_api.servers import passwords
 from fleet_api.servers.actions import Actions
 from fleet_api.servers.attachments import Attachments
+from fleet_api.servers.input import passwords
 from fleet_api.servers.instance_actions import InstanceActions
 from fleet_api.servers.server_details import Metadata, ServerTags
 from fleet_api.servers.server_migrations import ServerMigrations

@@ -17,7 +17,7 @@ TOPICS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("server set", "volumes.details:SetServer"),
         ("server unset", "volumes.details:UnsetServer"),
         ("server console-log", "servers.console:ConsoleLog"),
-        ("server delete", "base.deletion:DeleteServers"),
+        ("server delete", "servers.deletion:DeleteServers"),
         ("server stop", "servers.power:StopServer"),
         ("server start", "servers.power:StartServer"),
         ("server reboot", "servers.power:RebootServer"),

@@ -20,7 +20,7 @@ from fleet.db.engine.database import Database
 from tests.factories import NOW
 from tests.functional import databases, nova_schema
 from tests.functional.nova_schema import Databases
-from tests.shared_servers import create_database
+from tests.shared_servers import create_database, drop_database
 from tests.unordered_statements import Watch
 from tests.worlds.conductor import Conductor
 
@@ -115,10 +115,14 @@ def nova_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A database in which nova's tables can be made."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path_factory.mktemp('nova')}/nova.db"
-    else:
-        url = create_database(request.getfixturevalue(f"{request.param}_url"), "nova_cell")
+        yield url
+        nova_schema.engine(url).dispose()
+        return
+    server = request.getfixturevalue(f"{request.param}_url")
+    url = create_database(server, "nova_cell")
     yield url
     nova_schema.engine(url).dispose()
+    drop_database(url, server)
 
 
 @pytest.fixture
