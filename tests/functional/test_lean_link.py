@@ -79,6 +79,7 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
+@pytest.mark.long  # the node of its own takes 13 s of processor time to start
 def test_a_write_ends(connection: link.Link) -> None:
     """With an error, after which the driver opens another connection."""
     began = time.monotonic()
@@ -87,6 +88,7 @@ def test_a_write_ends(connection: link.Link) -> None:
     assert FRAME_S <= time.monotonic() - began + 0.1
 
 
+@pytest.mark.long
 def test_a_read_ends(connection: link.Link) -> None:
     """One that waits for an answer."""
     with pytest.raises(OSError), connection.lock:
