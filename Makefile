@@ -57,7 +57,7 @@ suites: $(STAMP)
 
 long: $(STAMP) servers client ## what takes long and finds little more: each night and before a release; some minutes
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m long tests/amqp tests/functional tests/ha/test_broker.py \
-	tests/ha/test_databases.py tests/simulation tests/tempest tests/unit
+	tests/ha/test_databases.py tests/simulation tests/tempest tests/unit tests/upgrade
 
 lint: $(STAMP) ## ruff, the import contracts, mypy
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check .

@@ -37,6 +37,7 @@ def stand(
         yield trio, foreign
 
 
+@pytest.mark.long
 def test_a_foreign_scheduler_is_not_believed(stand: tuple[Trio, pathlib.Path]) -> None:
     """It receives a share of the requests and refuses them. The callers retry, and all builds end ACTIVE."""
     trio, foreign = stand

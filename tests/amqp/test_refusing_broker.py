@@ -132,6 +132,7 @@ def health(port: int) -> dict[str, Any]:
         return json.load(not_ready)
 
 
+@pytest.mark.long
 def test_fanout_queues_are_bounded(stand: Trio, broker: RabbitMQ, ports: dict[str, int]) -> None:
     """They hold little, and not for long. A killed scheduler leaves none: each ends with its connection."""
     until_ready(ports)

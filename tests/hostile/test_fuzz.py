@@ -20,7 +20,7 @@ from tests.hostile.test_routes import leaks
 from tests.hostile.world import HostileWorld
 
 #: Requests in a run; each may become smaller ones if it fails.
-REQUESTS = 2000
+REQUESTS = 1000
 
 
 @pytest.fixture(scope="module")

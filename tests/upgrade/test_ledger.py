@@ -17,7 +17,7 @@ from tests.functional import databases
 from tests.upgrade import release
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(scope="session", params=["sqlite", "postgresql", pytest.param("mariadb", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> sa.URL | None:
     """A server of databases; None for SQLite."""
     return None if request.param == "sqlite" else sa.make_url(request.getfixturevalue(f"{request.param}_url"))

@@ -100,7 +100,10 @@ def test_with_a_file_that_sets_nothing(
     assert f"{option} is not set. Configuration read: {nowhere}." in said
 
 
-@pytest.mark.parametrize("service", ["conductor_stub", "scheduler", "compute_agent"])
+@pytest.mark.parametrize(
+    "service",
+    ["conductor_stub", *(pytest.param(each, marks=pytest.mark.long) for each in ("scheduler", "compute_agent"))],
+)
 def test_daemons_refuse_to_start(service: str, tmp_path: pathlib.Path) -> None:
     """In one line, and at once."""
     file = tmp_path / "fleet.conf"

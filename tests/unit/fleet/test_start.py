@@ -101,7 +101,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return directory / "fleet.db"
 
 
-@pytest.mark.parametrize("program", ["conductor", "compute", at_night("scheduler")])
+@pytest.mark.parametrize("program", ["conductor", *map(at_night, ("scheduler", "compute"))])
 def test_sigterm_before_the_broker_was_reached(program: str, ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Nothing was served, so nothing is waited for: the daemon ends at once, however long it may take to stop.
 

@@ -179,7 +179,7 @@ def told(made: Decision) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("each", [*FILTERS, *WEIGHERS], ids=lambda each: each.__name__)
-@hypothesis.settings(max_examples=5, deadline=None)
+@hypothesis.settings(max_examples=4, deadline=None)
 @hypothesis.given(changes=st.lists(_change, min_size=6, max_size=25))
 def test_cached_or_not_the_decision_is_the_same(each: type, changes: list[tuple[str, str, int]]) -> None:
     """For every filter and weigher, with the most common ones beside it."""
