@@ -50,6 +50,9 @@ class Servers:
             return self._running[name]
 
     def stop(self) -> None:
+        """Stop them for good. One that a thread is just starting is waited for."""
+        for lock in self._locks.values():
+            lock.acquire()
         self._held.close()
 
 
