@@ -113,6 +113,7 @@ def test_tables_keep_any_text_whatever_the_server_prefers(latin: Database) -> No
     assert "\N{CYRILLIC CAPITAL LETTER ZE} \N{GRINNING FACE}" == latin.read(acts.newest, 1)[0].subject
 
 
+@pytest.mark.long
 def test_tables_of_earlier_releases_compare_text_exactly_after_a_sync(latin: Database) -> None:
     """Projects whose names differ in case are two, and what was stored stays."""
     migration.sync(latin, "0044")

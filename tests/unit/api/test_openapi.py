@@ -54,6 +54,7 @@ def document(document_text: str) -> dict[str, Any]:
     return json.loads(document_text)
 
 
+@pytest.mark.long  # the validator takes five seconds of processor time
 def test_it_is_valid(document: dict[str, Any]) -> None:
     """By a validator that others have written. Its names are for readers."""
     openapi_spec_validator.validate(document)

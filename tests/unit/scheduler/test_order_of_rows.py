@@ -147,7 +147,7 @@ def test_pools(scene, multipliers, chances, seed):
 NAMES = [f"host{number}" for number in range(9)]
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(chances={}, seed=187)  # the table loses rows between two decisions
 @given(chances=CHANCES, seed=st.integers(0, 1000))
 def test_equal_hosts(chances, seed):

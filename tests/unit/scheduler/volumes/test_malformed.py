@@ -100,7 +100,7 @@ def manager() -> VolumeSchedulerManager:
     return VolumeSchedulerManager(driver, lambda instance: None, types, FakeClock())
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(method=st.sampled_from(METHODS), arguments=ARGUMENTS)
 def test_no_message_ends_in_a_bug(manager: VolumeSchedulerManager, method: str, arguments: dict[str, Any]) -> None:
     """A wrong field is named; a wrong hint or extra spec is refused, or lets no pool pass."""
