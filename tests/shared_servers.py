@@ -74,7 +74,8 @@ class ServersOfRun(Servers):
             threading.Thread(target=self._answer, args=(self._listener.accept(),), daemon=True).start()
 
     def _answer(self, caller: Connection) -> None:
-        with caller:
+        # A process that has ended meanwhile needs no answer.
+        with caller, contextlib.suppress(EOFError, OSError):
             try:
                 caller.send(self.get(caller.recv()))
             except (private_servers.ServerMissing, private_servers.ServerFailed) as error:
