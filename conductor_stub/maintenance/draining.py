@@ -118,7 +118,7 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     confirmed = [acceptance.confirm(tx, each.instance_uuid, ctx) for each in cold if each.new_spec == each.old_spec]
     running = guests_on(tx, row.host)
     coming = ctx.now < row.began_at + seconds(ctx.limits.placing_timeout_s)
-    is_recovered = row.host in recoveries.open_hosts(tx)
+    is_recovered = recoveries.is_open(tx, row.host)
     if not (running or busy or is_recovered) and not (coming and maintenances.is_placing(tx, row.began_at)):
         return _emptied(tx, row, confirmed, ctx)
     guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx)
@@ -135,7 +135,7 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
 
 def is_needed(tx: Transaction, host: str) -> bool:
     """Return True if a hook would disturb a host: guests run there, come or leave, or its recovery may switch it off."""
-    return bool(guests_on(tx, host) or maintenances.busy(tx, host)) or host in recoveries.open_hosts(tx)
+    return bool(guests_on(tx, host) or maintenances.busy(tx, host)) or recoveries.is_open(tx, host)
 
 
 def guests_on(tx: Transaction, host: str) -> Sequence[RequestedInstance]:

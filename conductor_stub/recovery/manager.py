@@ -129,7 +129,7 @@ def _switch(tx: Transaction, uuid: str | None) -> JSONObject:
 
 
 def _of_host(tx: Transaction, host: str) -> JSONObject:
-    return {"recovery": host in recoveries.open_hosts(tx)}
+    return {"recovery": recoveries.is_open(tx, host)}
 
 
 def _start(tx: Transaction, host: str, down_time_s: float, now: datetime.datetime) -> RecoveryRow:
@@ -139,7 +139,7 @@ def _start(tx: Transaction, host: str, down_time_s: float, now: datetime.datetim
     if services.is_up(service, now, down_time_s):
         raise errors.Conflict(kind="Host", name=host, reason="is up: a recovery is for hosts that are down")
     recoveries.lock_fleet(tx, now)
-    if host not in recoveries.open_hosts(tx):
+    if not recoveries.is_open(tx, host):
         return recoveries.get(tx, watch.begin(tx, host, now, service.last_seen_up, asked=True))
     row = recoveries.open_of(tx, host)
     recoveries.set_paused(tx, row.uuid, False, now)

@@ -174,6 +174,11 @@ def open_hosts(tx: Transaction | sa.Connection) -> set[str]:
     return set(tx.execute(sa.select(RECOVERIES.c.open_host).where(_OPEN).order_by(RECOVERIES.c.open_host)).scalars())
 
 
+def is_open(tx: Transaction | sa.Connection, host: str) -> bool:
+    """Return True if the host has a recovery that has not ended."""
+    return tx.execute(sa.select(RECOVERIES.c.uuid).where(RECOVERIES.c.open_host == host)).first() is not None
+
+
 def open_of(tx: Transaction, host: str) -> RecoveryRow:
     """The recovery of a host that has not ended."""
     return cast("RecoveryRow", tx.execute(sa.select(RECOVERIES).where(RECOVERIES.c.open_host == host)).one())
