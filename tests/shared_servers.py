@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from fleet.db.engine import statements
 from fleet_trial import private_servers
 
 #: How each server is started: a node of RabbitMQ, or the URL of a database.
@@ -27,7 +28,7 @@ _STARTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 }
 #: The name of this process in a run of several; otherwise empty.
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "")
-#: Where a process of a run is told the address and the key of its servers.
+#: The entry of ``workerinput`` with the address and the key of the servers.
 _INPUT = "fleet_servers"
 
 
@@ -117,16 +118,10 @@ def create_database(server: str | sa.URL, name: str, clause: str = "") -> str:
     :param clause: ends the statement that creates it
     """
     own = f"{name}_{PROCESS}" if PROCESS else name
-    _execute(server, f"CREATE DATABASE {own} {clause}")
+    statements.execute(server, f"CREATE DATABASE {own} {clause}")
     return sa.make_url(server).set(database=own).render_as_string(hide_password=False)
 
 
 def drop_database(url: str, server: str | sa.URL) -> None:
     """:param server: URL of another database there"""
-    _execute(server, f"DROP DATABASE {sa.make_url(url).database}")
-
-
-def _execute(server: str | sa.URL, statement: str) -> None:
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.execute(sa.text(statement))
+    statements.execute(server, f"DROP DATABASE {sa.make_url(url).database}")

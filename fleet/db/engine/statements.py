@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 
-def execute(url: str, statement: str) -> None:
+def execute(url: str | sa.URL, statement: str) -> None:
     """Run ``statement`` on a connection of its own, and commit."""
     engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
