@@ -191,7 +191,7 @@ def test_the_lists_are_judged_as_the_engine_judges():
 
 
 def test_a_list_in_another_order():
-    """Hosts have the same weights in whatever order a driver lists them; equal ones stay in that order."""
+    """A driver may list hosts in any order: their weights are the same, and equal hosts stay in that order."""
     made = scheduler("NovaDriver").host_manager
     states = made.get_all_host_states()
 
@@ -222,7 +222,7 @@ def test_handlers():
 
 
 def test_weights_below_a_bound():
-    """Free memory below 0 counts as 0. So hosts that are all overcommitted weigh nothing, whatever their multipliers."""
+    """The weigher counts free memory below 0 as 0, so hosts that are all overcommitted weigh 0 at any multiplier."""
     states = [HostState(name, name, free_ram_mb=free) for name, free in (("x", -900), ("y", -10))]
     weighed = weight_package.HostWeightHandler().get_weighed_objects(
         [weight_package.RAMWeigher(3.0)], states, properties()

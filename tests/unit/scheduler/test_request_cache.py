@@ -241,7 +241,7 @@ def test_an_instance_that_takes_less_than_its_flavor() -> None:
 
 
 def test_a_metric_that_a_host_reports_no_longer() -> None:
-    """A required metric that is missing refuses a request whatever the multiplier, also one like an earlier request."""
+    """The weigher refuses a request for want of a required metric at any multiplier, also after an equal request."""
     known = factories.cache(*[node(host, 1) for host in HOSTS])
     weigher = weights.MetricsWeigher([("cpu.percent", 1.0)], multiplier=0.0)
     pipeline, cached = factories.pipeline([], [weigher]), RequestCache()
