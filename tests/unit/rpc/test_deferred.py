@@ -7,7 +7,9 @@ import threading
 from typing import Any
 
 import pytest
+from oslo_context import context as oslo_context
 
+from fleet.context import new_context
 from fleet.rpc.deferred import after_reply, replying
 
 
@@ -68,3 +70,18 @@ def test_a_thread_does_its_own_only() -> None:
         after_reply(lambda: done.append("mine"))
         assert ["theirs"] == done
     assert ["theirs", "mine"] == done
+
+
+def test_its_context_is_that_of_the_call() -> None:
+    """Whatever context the work before it made: its log lines have the id of the request."""
+    seen: list[str] = []
+
+    def tell_the_neighbours() -> None:
+        new_context()
+
+    with replying():
+        asked = new_context().request_id
+        after_reply(tell_the_neighbours)
+        after_reply(lambda: seen.append(oslo_context.get_current().request_id))
+        new_context()
+    assert [asked] == seen
