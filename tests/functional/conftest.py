@@ -105,8 +105,7 @@ def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 def conductor(request: pytest.FixtureRequest, database: Database) -> Conductor:
     """A conductor with the hosts that the module names in HOSTS, or with h1."""
     made = Conductor(database)
-    for host in getattr(request.module, "HOSTS", ("h1",)):
-        made.add_host(host)
+    made.add_hosts(getattr(request.module, "HOSTS", ("h1",)))
     return made
 
 

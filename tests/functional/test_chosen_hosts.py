@@ -19,8 +19,7 @@ FULL = Failure(step="claim", code="ComputeResourcesUnavailable", message="it is 
 
 @pytest.fixture
 def fleet(conductor: Conductor) -> Conductor:
-    for host in ("h1", "h2", "h3", "evil"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2", "h3", "evil"])
     return conductor
 
 

@@ -67,8 +67,7 @@ def crash(server: private_servers.PostgreSQL) -> Callable[[], None]:
 @pytest.fixture
 def conductor(ledger: Database) -> Conductor:
     made = Conductor(ledger)
-    for host in ("h1", "h2"):
-        made.add_host(host)
+    made.add_hosts(["h1", "h2"])
     return made
 
 

@@ -108,8 +108,7 @@ def test_a_lost_announcement_is_no_failure(database: Database, caplog) -> None:
 def test_the_fault_of_refused_claims(database: Database) -> None:
     """Each refusal spends an attempt, and the fault lists the attempts."""
     conductor = Conductor(database, StepLimits(claim_refusals=0))
-    for host in ("h1", "h2", "h3"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2", "h3"])
     uuid = conductor.place("h1", "h2", "h3")
     refused = Failure(step="claim", code="ComputeResourcesUnavailable", message="full")
     for attempt, host in enumerate(("h1", "h2", "h3"), 1):

@@ -38,8 +38,7 @@ def test_use_counts_against_limits_and_not_against_what_is_physical(conductor: C
 
 
 def test_hosts_are_counted_by_state_and_status(conductor: Conductor) -> None:
-    for host in ("h1", "h2", "h3", "h4", "h5"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2", "h3", "h4", "h5"])
     conductor.operator.update_service(host="h2", disabled=True)
     conductor.operator.force_down(host="h3", forced=True)
     conductor.operator.update_service(host="h3", disabled=True)

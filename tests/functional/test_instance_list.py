@@ -77,8 +77,7 @@ def test_hosts_and_services_are_listed_in_parts(conductor: Conductor) -> None:
 def test_a_fleet_of_many_hosts_can_be_listed(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer has more hosts than a message carries, and the caller gets them all."""
     monkeypatch.setattr("fleet.client.pages._HOSTS", 2)
-    for name in ("h1", "h2", "h3", "h4"):
-        conductor.add_host(name)
+    conductor.add_hosts(["h1", "h2", "h3", "h4"])
     largest = 0
 
     def call(method: str, **arguments: object) -> object:
@@ -96,8 +95,7 @@ def test_a_fleet_of_many_hosts_can_be_listed(conductor: Conductor, monkeypatch: 
 
 def test_zones_are_those_of_the_hosts(conductor: Conductor) -> None:
     """By the default zone, by several zones of a host, and with a zone that has no host that is up and enabled."""
-    for name in ("h1", "h2", "h3", "h4", "h5", "h6"):
-        conductor.add_host(name)
+    conductor.add_hosts(["h1", "h2", "h3", "h4", "h5", "h6"])
     zones = {"h2": "near, far", "h3": "far", "h4": "off", "h5": "gone", "h6": " , "}
     for host, zone in zones.items():
         conductor.operator.create_aggregate(f"row-{host}", {"availability_zone": zone, "ssd": "true"})
@@ -118,8 +116,7 @@ def test_zones_are_those_of_the_hosts(conductor: Conductor) -> None:
 
 def test_states_of_hosts(conductor: Conductor) -> None:
     """Of those that are down or disabled, or of those that are named. A conductor that is too old lists all services."""
-    for name in ("h1", "h2", "h3", "h4"):
-        conductor.add_host(name)
+    conductor.add_hosts(["h1", "h2", "h3", "h4"])
     conductor.add_backend("m1@fast", "p1")
     conductor.operator.update_service("h2", True, "fleet-compute", "broken")
     conductor.operator.force_down("h3", True)

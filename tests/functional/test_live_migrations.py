@@ -34,8 +34,7 @@ class Live(Stage):
 
     def __init__(self, database: Database, limits: StepLimits | None = None) -> None:
         super().__init__(database, limits=limits)
-        for host in ("h1", "h2"):
-            self.conductor.add_host(host, stats={"live_migration": "fake"})
+        self.conductor.add_hosts(["h1", "h2"], stats={"live_migration": "fake"})
 
     def another(self, host: str) -> str:
         """A further active instance on ``host``."""

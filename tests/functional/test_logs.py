@@ -88,8 +88,7 @@ def test_a_build_goes_on_under_its_own_request(
 ) -> None:
     """An agent's start or comparison is a request of its own; the build that it hands back keeps its request id."""
     conductor = Conductor(database)
-    for host in ("h1", "h2"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2"])
     uuid = conductor.place("h1", name="web")
     conductor.claim(uuid, "h1")
     asked = conductor.operator.show_instance(uuid)["instance"]["request_id"]

@@ -52,8 +52,7 @@ class Stage:
         self.conductor = Conductor(database, maintenance=SETTINGS, balance=settings)
         clock = self.conductor.clock
         self.other = Conductor(database, maintenance=SETTINGS, balance=settings, clock=clock)
-        for host in HOSTS:
-            self.conductor.add_host(host, stats={"live_migration": "fake"})
+        self.conductor.add_hosts(HOSTS, stats={"live_migration": "fake"})
         self.beat()
 
     def add(self, host: str, **more: object) -> str:
@@ -67,16 +66,14 @@ class Stage:
         return str(uuid)
 
     def beat(self, *silent: str, incarnation: str = INCARNATION) -> None:
-        for host in HOSTS:
-            if host not in silent:
-                self.report(host, incarnation)
+        self.report(*(host for host in HOSTS if host not in silent), incarnation=incarnation)
 
-    def report(self, host: str, incarnation: str = INCARNATION) -> None:
-        """Send a heartbeat, and the alarm if the answer asks for it."""
+    def report(self, *hosts: str, incarnation: str = INCARNATION) -> None:
+        """Send a heartbeat, and the alarms that the answer asks for."""
         said = versions.spoken("compute")
-        answer = self.conductor.agents.report_state(Heartbeat("fleet-compute", [host], incarnation, **said))
+        answer = self.conductor.agents.report_state(Heartbeat("fleet-compute", hosts, incarnation, **said))
         if answer.alarmed:
-            self.conductor.agents.report_hosts([], {}, {host: self.alarms.get(host, "")})
+            self.conductor.agents.report_hosts([], {}, {host: self.alarms.get(host, "") for host in answer.alarmed})
 
     def look(self, times: int = 1, conductor: Conductor | None = None) -> None:
         for _ in range(times):
@@ -189,9 +186,9 @@ def test_without_a_hook_a_restart_is_waited_for(stage: Stage) -> None:
     assert "working" == stage.hosts()["h1"]
     stage.conductor.add_host("h1", stats={"live_migration": "fake"}, incarnation="life-two")
     stage.conductor.clock.advance(1)
-    stage.report("h1", "life-two")
+    stage.report("h1", incarnation="life-two")
     stage.look(2)
-    stage.report("h1", "life-two")
+    stage.report("h1", incarnation="life-two")
     stage.look(2)
     assert ({"h1": "done"}, [], "ended") == (stage.hosts(), stage.disabled(), stage.shown()["maintenance"]["status"])
 

@@ -31,8 +31,7 @@ class Stage:
 
     def __init__(self, database: Database, same_host: bool = False, limits: StepLimits | None = None) -> None:
         self.conductor = Conductor(database, limits, same_host=same_host)
-        for host in ("h1", "h2", "h3"):
-            self.conductor.add_host(host)
+        self.conductor.add_hosts(["h1", "h2", "h3"])
         self.uuid = self.conductor.place("h1")
         self.conductor.claim(self.uuid, "h1")
         self.conductor.finish(self.uuid, "h1")
@@ -66,8 +65,8 @@ class Stage:
     def go_down(self, host: str) -> None:
         """Let the heartbeats of ``host`` stop; the other hosts send theirs."""
         self.conductor.clock.advance(self.conductor.limits.service_down_time_s + 1)
-        for other in {"h1", "h2", "h3"} - {host}:
-            self.conductor.agents.report_state(Heartbeat("fleet-compute", [other], INCARNATION))
+        heard = sorted({"h1", "h2", "h3"} - {host})
+        self.conductor.agents.report_state(Heartbeat("fleet-compute", heard, INCARNATION))
 
     def migration(self) -> dict[str, Any]:
         return self.conductor.operator.list_migrations({"instance_uuid": self.uuid})[0]
@@ -115,9 +114,7 @@ class Stage:
     def overdue(self) -> None:
         """The present step takes too long, while both hosts live."""
         self.conductor.clock.advance(self.conductor.limits.placing_timeout_s + 1)
-        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
-        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h2"], INCARNATION))
-        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h3"], INCARNATION))
+        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1", "h2", "h3"], INCARNATION))
         self.conductor.move_sweeper.sweep()
 
 
@@ -426,8 +423,7 @@ def test_an_evacuation_ends_if_its_host_is_up_again(stage: Stage, when: str) -> 
 def test_a_host_that_is_back_before_its_guest_was_made_anew_keeps_it(stage: Stage, shared: bool) -> None:
     """The guest from the image is destroyed, not the one with the data. On shared storage both have the same data."""
     if shared:
-        for host in ("h1", "h2"):
-            stage.conductor.add_host(host, stats={"shared_storage": "nfs1"})
+        stage.conductor.add_hosts(["h1", "h2"], stats={"shared_storage": "nfs1"})
     stage.evacuate("h2")
     stage.claim("h2")
     stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
@@ -833,8 +829,7 @@ def test_copying_may_take_as_long_as_the_move(stage: Stage) -> None:
 @pytest.mark.parametrize(("storage", "status"), [("", "error"), ("nfs1", move_states.PRE_MIGRATING)])
 def test_a_guest_on_shared_storage_waits_for_its_destination(stage: Stage, storage: str, status: str) -> None:
     """It may run there, on the same disks; one that is made anew from its image has others."""
-    for host in ("h1", "h2", "h3"):
-        stage.conductor.add_host(host, stats={"disks": "", "shared_storage": storage})
+    stage.conductor.add_hosts(["h1", "h2", "h3"], stats={"disks": "", "shared_storage": storage})
     stage.evacuate("h2")
     stage.claim("h2")
     stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s + 1)

@@ -429,8 +429,7 @@ def test_an_evacuation_keeps_them(stage: Stage) -> None:
 
 
 def test_a_live_migration_keeps_them(stage: Stage) -> None:
-    for host in ("h1", "h2", "h3"):
-        stage.conductor.add_host(host, stats={"live_migration": "way"})
+    stage.conductor.add_hosts(["h1", "h2", "h3"], stats={"live_migration": "way"})
     stage.operator.live_migrate_instance(stage.uuid)
     stage._place("h2")
     stage.claim("h2")

@@ -30,8 +30,7 @@ def own() -> Iterator[LocalPlacement]:
 @pytest.fixture
 def conductor(database: Database, own: LocalPlacement) -> Conductor:
     conductor = Conductor(database, local=own)
-    for host in ("h1", "h2"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2"])
     return conductor
 
 

@@ -43,8 +43,7 @@ class Stage:
         self.conductor = Conductor(database, recovery=settings)
         #: Another process of the same fleet.
         self.other = Conductor(database, recovery=settings, clock=self.conductor.clock)
-        for host in HOSTS:
-            self.conductor.add_host(host)
+        self.conductor.add_hosts(HOSTS)
         self.guests = [self.add("h1") for _number in range(guests)]
         self.conductor.keeper.look()
 
@@ -59,9 +58,8 @@ class Stage:
         return uuid
 
     def beat(self, *silent: str) -> None:
-        for host in HOSTS:
-            if host not in silent:
-                self.conductor.agents.report_state(Heartbeat("fleet-compute", [host], INCARNATION))
+        heard = [host for host in HOSTS if host not in silent]
+        self.conductor.agents.report_state(Heartbeat("fleet-compute", heard, INCARNATION))
 
     def go_on(self, seconds: float, *silent: str) -> None:
         """Let time pass, while conductors look and all hosts but ``silent`` send heartbeats."""

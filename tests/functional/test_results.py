@@ -99,8 +99,7 @@ CASES = [
 def test_result_of_an_attempt(database: Database, case: Case) -> None:
     """State, attempt, claims, event and fault follow from the host's report and the state of the build."""
     conductor = Conductor(database, StepLimits(max_attempts=case.max_attempts))
-    for host in ("h0", "h1", "h2"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h0", "h1", "h2"])
     uuid = _on_its_way(conductor, case)
     if case.claimed:
         conductor.claim(uuid, "h1", conductor.state(uuid)[2])
@@ -181,8 +180,7 @@ def test_result_of_asking_the_scheduler(
 def test_a_request_may_ask_for_one_attempt(database: Database) -> None:
     """Its first failure is the last, though the configuration allows more; no retry entry is sent to the scheduler."""
     conductor = Conductor(database, StepLimits(max_attempts=3))
-    for host in ("h1", "h2"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2"])
     uuid = conductor.place("h1", "h2", max_attempts=1)
     conductor.claim(uuid, "h1")
     counted = conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), SPAWN, [Place("h2", "h2", {})])
@@ -197,8 +195,7 @@ def test_a_request_may_ask_for_one_attempt(database: Database) -> None:
 def test_a_refused_claim_does_not_count(database: Database) -> None:
     """The agent learns whether the attempt that it gives back was spent."""
     conductor = Conductor(database)
-    for host in ("h1", "h2"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2"])
     uuid = conductor.place("h1", "h2")
     assert not conductor.placement.reschedule(context(), Attempt(uuid, 1, "h1", "h1"), FULL, [Place("h2", "h2", {})])
     assert (*PLACING, 1, None) == conductor.state(uuid)

@@ -37,8 +37,7 @@ class BuildSteps(Conductor):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.manager = self.agent_manager
-        for host in HOSTS:
-            self.add_host(host)
+        self.add_hosts(HOSTS)
 
     def ask(self, *steps: dict[str, Any]) -> list[Any]:
         return [step_answer(answer) for answer in self.manager.build_steps(context(), steps=list(steps))]
@@ -121,8 +120,7 @@ def test_claims_and_finishes_are_one_transaction(conductor: BuildSteps) -> None:
 def test_many_steps_are_one_transaction_too(conductor: BuildSteps) -> None:
     """More than the last statement takes."""
     hosts = [f"many{number:02}" for number in range(20)]
-    for host in hosts:
-        conductor.add_host(host)
+    conductor.add_hosts(hosts)
     uuids = [conductor.place(host) for host in hosts]
     before = conductor.generation()
     assert [SPAWNING] * 20 == states(conductor.ask(*map(claim, uuids, hosts)))

@@ -25,8 +25,7 @@ def conductor(database: Database) -> Conductor:
 
 
 def with_hosts(conductor: Conductor) -> Conductor:
-    for host in ("h1", "h2", "h3"):
-        conductor.add_host(host)
+    conductor.add_hosts(["h1", "h2", "h3"])
     return conductor
 
 

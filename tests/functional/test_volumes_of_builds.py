@@ -25,8 +25,7 @@ FLAVOR = {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}
 @pytest.fixture
 def guests(database: Database) -> Guests:
     made = Guests(database)
-    for host in ("h1", "h2"):
-        made.add_host(host, stats={"volume_hosts": "m1"})
+    made.add_hosts(["h1", "h2"], stats={"volume_hosts": "m1"})
     return made
 
 
@@ -307,10 +306,8 @@ def test_a_build_in_a_large_fleet_names_the_fewer_hosts(
     guests: Guests, volume: str, monkeypatch: pytest.MonkeyPatch, reaching: int, left: list[str] | None
 ) -> None:
     monkeypatch.setattr(request_spec, "MANY", 3)
-    for number in range(3):
-        guests.add_host(f"far{number}", stats={"volume_hosts": "m2"})
-    for number in range(reaching):
-        guests.add_host(f"near{number}", stats={"volume_hosts": "m1"})
+    guests.add_hosts([f"far{number}" for number in range(3)], stats={"volume_hosts": "m2"})
+    guests.add_hosts([f"near{number}" for number in range(reaching)], stats={"volume_hosts": "m1"})
     guests.place("h1", block_device_mapping=mapping(volume))
     _spec, properties = guests.scheduler.requests[-1]
     assert ["far0", "far1", "far2"] == properties["ignore_hosts"]

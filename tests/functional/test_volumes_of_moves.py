@@ -65,9 +65,8 @@ class Moving(Guests):
 
     def go_down(self, host: str) -> None:
         self.clock.advance(self.limits.service_down_time_s + 1)
-        for each in self.operator.list_hosts():
-            if each["host"] != host:
-                self.agents.report_state(Heartbeat("fleet-compute", [each["host"]], INCARNATION))
+        heard = [each["host"] for each in self.operator.list_hosts() if each["host"] != host]
+        self.agents.report_state(Heartbeat("fleet-compute", heard, INCARNATION))
 
     def is_on(self) -> tuple[str, str]:
         """Host and status of the attachment."""

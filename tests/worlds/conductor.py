@@ -123,22 +123,27 @@ class Conductor:
         while self.fences:
             self.fences.pop(0)()
 
-    def add_host(
+    def add_host(self, host: str, **known: Any) -> None:
+        """A host that is up. :param known: as for :meth:`add_hosts`"""
+        self.add_hosts([host], **known)
+
+    def add_hosts(
         self,
-        host: str,
+        hosts: Sequence[str],
         memory_mb: int = 8000,
         stats: Any = None,
         cpu_info: str = "",
         guest_loads: Mapping[str, Any] = types.MappingProxyType({}),
         **service: Any,
     ) -> None:
-        service = {"incarnation": INCARNATION, **service, "host": host, "binary": "fleet-compute", "topic": "compute"}
-        self.agents.register_services([service])
+        """Equal hosts of one agent that is up. :param service: of the registration, such as its ``incarnation``"""
+        service = {"incarnation": INCARNATION, **service, "binary": "fleet-compute", "topic": "compute"}
+        self.agents.register_services([{**service, "host": host} for host in hosts])
         sizes = {"vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
-        report = {"host": host, "node": host, **sizes, "stats": stats or {}, "cpu_info": cpu_info}
-        report["guest_loads"] = dict(guest_loads)
-        answers = self.agents.report_hosts([report], {host: [host]})
-        assert [answer["accepted"] for answer in answers] == [True]
+        report = {**sizes, "stats": stats or {}, "cpu_info": cpu_info, "guest_loads": dict(guest_loads)}
+        reports = [{**report, "host": host, "node": host} for host in hosts]
+        answers = self.agents.report_hosts(reports, {host: [host] for host in hosts})
+        assert all(answer["accepted"] for answer in answers), answers
 
     def add_backend(self, host: str, *pools: str, **capabilities: Any) -> None:
         """A storage backend that is up, with pools of 100 GiB."""
