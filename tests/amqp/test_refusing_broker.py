@@ -18,6 +18,8 @@ from fleet_trial.private_servers import RabbitMQ
 from tests.amqp.daemons import Trio, eventually, running
 from tests.shared_servers import create_database
 
+#: It starts three daemons, and calls rabbitmqctl often; :mod:`tests.amqp.test_degraded` has the start without a broker.
+pytestmark = pytest.mark.long
 NAME = "refusing"
 USER = "refused"
 DAEMONS = {
@@ -78,7 +80,6 @@ def _limit(broker: RabbitMQ) -> Callable[[], object]:
     return lambda: broker.ctl("clear_user_limits", USER, "max-connections")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("refuse", [_rotate, _limit], ids=["password rotated", "connection limit"])
 def test_in_life(
     stand: Trio, broker: RabbitMQ, ports: dict[str, int], refuse: Callable[[RabbitMQ], Callable[[], object]]

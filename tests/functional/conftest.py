@@ -28,7 +28,7 @@ SERVERS = ("postgresql", "mariadb")
 #: Fixtures with an engine as their parameter.
 _ENGINES = ("opened_database", "nova_url")
 #: The engines of the tests, by their names.
-SHARES = (*["sqlite"] * 6, *SERVERS)
+SHARES = (*["sqlite"] * 8, *SERVERS)
 
 
 @pytest.hookimpl(tryfirst=True)
