@@ -34,7 +34,6 @@ from fleet.json_codec import JSONObject
 from fleet.ledger_identity import LedgerIdentity
 from fleet.objects.flavor_mix import HALF_LIFE_S
 from fleet.objects.tolerance import Tolerance
-from fleet.rpc import transport
 from fleet.rpc.clients import (
     ComputeAPI,
     ComputeTaskAPI,
@@ -44,6 +43,7 @@ from fleet.rpc.clients import (
     VolumeSchedulerAPI,
     VolumeTaskAPI,
 )
+from fleet.rpc.notifier import Notifier, get_notifier
 from fleet.rpc.pins import Pins
 from fleet.rpc.trust import signing
 
@@ -62,7 +62,7 @@ class Clients:
     builds: ComputeTaskAPI
     moves: MigrationAPI
     volumes: VolumeTaskAPI
-    notifier: oslo_messaging.Notifier
+    notifier: Notifier
 
     @classmethod
     def connect(
@@ -85,7 +85,7 @@ class Clients:
             ComputeTaskAPI(rpc_transport, conf, pins, ledger),
             MigrationAPI(rpc_transport, conf, pins, ledger),
             VolumeTaskAPI(rpc_transport, conf, pins, ledger),
-            transport.get_notifier(conf, f"compute_task.{conf.host}"),
+            get_notifier(conf, f"compute_task.{conf.host}"),
         )
 
 

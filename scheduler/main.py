@@ -32,8 +32,9 @@ from fleet.objects.answers.instances import SchedulingRequestOf
 from fleet.objects.feed_rows import ShownInstance, ShownNode
 from fleet.rpc import nova_broker, server
 from fleet.rpc.clients import ConductorAPI, OperatorAPI, OperatorCalls, SchedulerAPI
+from fleet.rpc.notifier import get_notifier
 from fleet.rpc.pins import Pins
-from fleet.rpc.transport import get_notifier, get_transport
+from fleet.rpc.transport import get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
 from scheduler import checks

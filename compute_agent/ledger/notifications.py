@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors, move_states, states
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, HostReport, Instance, Migration
+from fleet.rpc.notifier import Notifier
 
 LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ _POWER: Mapping[str, Mapping[str, str]] = {
 class Notifications:
     """Sends for all hosts of the process. No build fails because a notification could not be sent."""
 
-    def __init__(self, notifier: oslo_messaging.Notifier | None = None) -> None:
+    def __init__(self, notifier: Notifier | None = None) -> None:
         self._notifier = notifier
 
     def create(

@@ -10,7 +10,6 @@ import datetime
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.builds import choice, failures, retry_policy, waiting
@@ -37,6 +36,7 @@ from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
+from fleet.rpc.notifier import Notifier
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         scheduler: SchedulerAPI,
         compute: ComputeAPI,
         tasks: ComputeTaskAPI,
-        notifier: oslo_messaging.Notifier,
+        notifier: Notifier,
         limits: StepLimits,
         clock: Clock = utcnow,
         grouped: Callable[..., GroupCommit[Any, Any]] = GroupCommit,

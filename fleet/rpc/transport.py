@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the RPC transport and the notifier. Each program that exchanges messages calls it once."""
+"""Opens the RPC transport. Each program that exchanges messages calls it once."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import oslo_messaging
 from oslo_config import cfg
 
-from fleet.rpc import nova_broker, oslo_drivers, serializer
+from fleet.rpc import nova_broker, oslo_drivers
 from fleet.rpc.rabbit import broker_refusals, defaults
 from fleet.rpc.rabbit.conf import LEAN, OPTIONS
 
@@ -20,15 +18,14 @@ _HOST_QUEUES = {"amqp_auto_delete": "true", "amqp_durable_queues": "false", "rab
 #: The schemes of ``transport_url`` that mean RabbitMQ, and the entry point of the lean driver.
 _RABBIT_SCHEMES = ("rabbit", "kombu", "amqp")
 _LEAN_SCHEME = "fleet-rabbit"
-_NOTIFICATIONS = "oslo_messaging_notifications"
 
 
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
     """Return the transport that ``transport_url`` names."""
-    return oslo_messaging.get_rpc_transport(conf, _url(conf), allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    return oslo_messaging.get_rpc_transport(conf, parse_url(conf), allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
 
 
-def _url(conf: cfg.ConfigOpts, text: str | None = None) -> oslo_messaging.TransportURL:
+def parse_url(conf: cfg.ConfigOpts, text: str | None = None) -> oslo_messaging.TransportURL:
     """Return a URL, or ``transport_url``, with the driver that is to be used.
 
     The driver's options have this project's defaults then.
@@ -50,7 +47,7 @@ def get_host_transport(conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransp
 
     The local transport deletes every directed queue with its last listener anyway.
     """
-    url = _url(conf)
+    url = parse_url(conf)
     if url.transport not in (*_RABBIT_SCHEMES, _LEAN_SCHEME):
         return transport
     url.query.update(_HOST_QUEUES)
@@ -68,36 +65,3 @@ def refusal(transport: oslo_messaging.RPCTransport) -> str:
 def host_exchange(conf: cfg.ConfigOpts) -> str:
     """Return the exchange of hosts' queues. RabbitMQ refuses an exchange that is declared with two sets of arguments."""
     return f"{conf.control_exchange}_hosts"
-
-
-class Silence:
-    """A notifier that sends nothing. oslo.messaging's own would prepare each notification before it drops it."""
-
-    def prepare(self, **_changed: object) -> Silence:
-        return self
-
-    def info(self, context: object, event_type: str, payload: object) -> None:
-        """Send nothing."""
-
-    def error(self, context: object, event_type: str, payload: object) -> None:
-        """Send nothing."""
-
-
-def get_notifier(
-    conf: cfg.ConfigOpts, publisher_id: str, topics: Sequence[str] | None = ("notifications",)
-) -> oslo_messaging.Notifier | Silence:
-    """Return the notifier that ``[oslo_messaging_notifications]`` configures; by default it sends nothing.
-
-    :param topics: None for those of the configuration
-    """
-    broker_refusals.limit_notification_logs()
-    defaults.register_group(conf, _NOTIFICATIONS)
-    transport = oslo_messaging.get_notification_transport(conf, _url(conf, conf[_NOTIFICATIONS].transport_url))
-    notifier = oslo_messaging.Notifier(
-        transport,
-        publisher_id=publisher_id,
-        serializer=serializer.ContextSerializer(),
-        topics=None if topics is None else list(topics),
-    )
-    drivers = conf[_NOTIFICATIONS].driver
-    return notifier if set(drivers) - {"noop"} else Silence()

@@ -23,7 +23,7 @@ from oslo_reports import opts as report_opts
 
 from fleet import errors
 from fleet.checks import option_check
-from fleet.rpc import backoff, versions
+from fleet.rpc import backoff, notifier, versions
 from fleet.rpc.rabbit import broker_refusals
 from fleet.service.periodic import Runnable
 from fleet.telemetry import rate_limited_log
@@ -155,6 +155,7 @@ class Worker(cotyledon.Service):
         # In parallel: each waits for messages that it still handles.
         with futures.ThreadPoolExecutor(max(len(self._servers), 1)) as waiters:
             list(waiters.map(lambda server: server.wait(), list(self._servers)))
+        notifier.wait_until_sent()
 
     def reload(self) -> None:
         """SIGHUP: mutable options take their new values. Nothing is restarted."""

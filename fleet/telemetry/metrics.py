@@ -178,6 +178,9 @@ MESSAGES_REPEATED = prometheus.Counter(
 ANSWERS_DROPPED = prometheus.Counter(
     "fleet_rpc_answers_dropped", "Answers that were dropped, as their caller had no queue any more"
 )
+NOTIFICATIONS_DROPPED = prometheus.Counter(
+    "fleet_notifications_dropped", "Notifications that were dropped, as too many waited for their broker"
+)
 CONNECTIONS_BROKEN = prometheus.Counter(
     "fleet_rpc_connections_broken",
     "Connections to the broker that were closed because what came could not be handled",

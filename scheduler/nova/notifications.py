@@ -15,7 +15,7 @@ from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import structure
 from fleet.rpc import deferred
-from fleet.rpc.transport import Silence, get_notifier
+from fleet.rpc.notifier import Silence, get_notifier
 from scheduler.compute.drivers.driver import Notifier
 from scheduler.nova import notification_payload
 

@@ -20,7 +20,8 @@ from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.database import NovaDatabase, cell_url
 from fleet.db.nova.own_service import OwnService
 from fleet.rpc import nova_broker, server
-from fleet.rpc.transport import Silence, get_transport
+from fleet.rpc.notifier import Silence
+from fleet.rpc.transport import get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
 from fleet.telemetry.watchdog import Probe

@@ -20,7 +20,7 @@ from fleet.context import new_context
 from fleet.db.nova.database import NovaDatabase
 from fleet.json_codec import JSONObject
 from fleet.rpc.endpoint import require_size
-from fleet.rpc.transport import Silence
+from fleet.rpc.notifier import Silence
 from fleet_trial import private_servers
 from scheduler.compute.drivers import driver_loading
 from scheduler.nova import decoder

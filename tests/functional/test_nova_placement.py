@@ -15,7 +15,7 @@ from fleet.clock import epoch_s, seconds
 from fleet.context import new_context
 from fleet.db.nova import placement_queries
 from fleet.db.nova.database import NovaDatabase
-from fleet.rpc.transport import Silence
+from fleet.rpc.notifier import Silence
 from scheduler.compute.drivers import driver_loading
 from scheduler.nova.endpoint import NovaEndpoint
 from scheduler.nova.feed import NovaFeed

@@ -10,6 +10,7 @@ from oslo_config import cfg
 from oslo_messaging import conffixture
 
 from fleet.rpc import transport
+from fleet.rpc.notifier import get_notifier
 from fleet.rpc.rabbit import defaults
 from fleet.rpc.rabbit.conf import LEAN, STOCK
 from fleet.rpc.rabbit.lean.driver import LeanDriver
@@ -36,7 +37,7 @@ def test_the_driver_is_chosen_by_an_option(conf: cfg.ConfigOpts, chosen: str | N
         rabbit = transport.get_transport(conf)
     hosts = transport.get_host_transport(conf, rabbit)
     conf.set_override("driver", ["messagingv2"], group="oslo_messaging_notifications")
-    notifier = transport.get_notifier(conf, "me")
+    notifier = get_notifier(conf, "me").notifier  # type: ignore[attr-defined]
     assert [lean] * 3 == [isinstance(each._driver, LeanDriver) for each in (rabbit, hosts, notifier.transport)]
 
 

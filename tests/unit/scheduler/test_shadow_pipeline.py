@@ -13,7 +13,7 @@ import pytest
 
 from fleet import errors
 from fleet.context import new_context
-from fleet.rpc.transport import Silence
+from fleet.rpc.notifier import Silence
 from scheduler.compute.drivers import driver_loading
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from tests import factories

@@ -11,7 +11,7 @@ from oslo_messaging.rpc import dispatcher
 from fleet.clock import epoch_s
 from fleet.context import new_context
 from fleet.db.feed.feed import ChangedAggregate, Changes
-from fleet.rpc.transport import Silence
+from fleet.rpc.notifier import Silence
 from scheduler.compute.drivers import driver_loading
 from scheduler.nova.endpoint import NovaEndpoint
 from scheduler.nova.placement import Placement
