@@ -47,7 +47,7 @@ def conductor(database: Database) -> Conductor:
 
 def report(conductor: Conductor, host: str, memory_mb: int, failed_builds: int = 0) -> None:
     """As its agent's audit does."""
-    conductor.add_host(host, memory_mb)
+    conductor.add_host(host, memory_mb=memory_mb)
     inventory = {"host": host, "node": host, "vcpus": 8, "memory_mb": memory_mb, "local_gb": 100}
     inventory["stats"] = {"failed_builds": failed_builds}
     conductor.agents.report_hosts([inventory], {host: [host]})
