@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -10,30 +11,67 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.functional import databases
+from fleet.db.engine.database import Database
+from tests.functional import databases, test_recovery
+from tests.functional.test_balance import BalanceStage
 from tests.worlds.conductor import Conductor
 
 
 @pytest.fixture
-def conductor(tmp_path: pathlib.Path) -> Iterator[Conductor]:
+def database(tmp_path: pathlib.Path) -> Iterator[Database]:
     """Of SQLite, whose planner chooses the same way in an empty table."""
     with databases.open_database(f"sqlite:///{tmp_path}/plans.db").disposed() as database:
-        yield Conductor(database)
+        yield database
 
 
-def test_sweeps_read_no_instance_with_which_nothing_is_done(conductor: Conductor) -> None:
+@contextlib.contextmanager
+def explained(database: Database) -> Iterator[list[str]]:
+    """Yield the plans of the statements that read or change rows within this context."""
     plans: list[str] = []
-    engine = conductor.database.engine
 
     def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
-        if statement.startswith("SELECT"):
+        if statement.startswith(("SELECT", "UPDATE", "DELETE")):
             plans.extend(row[-1] for row in cursor.connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters))
 
-    sa.event.listen(engine, "after_cursor_execute", explain)
-    conductor.sweeper.end_overdue()
-    conductor.sweeper.retry_lost()
-    conductor.power_sweeper.sweep()
-    conductor.move_sweeper.sweep()
-    conductor.attachment_sweeper.sweep()
+    sa.event.listen(database.engine, "after_cursor_execute", explain)
+    yield plans
+    sa.event.remove(database.engine, "after_cursor_execute", explain)
+
+
+def scans(plans: list[str], *tables: str) -> list[str]:
+    return [plan for plan in plans if plan.startswith(tuple(f"SCAN {table}" for table in tables))]
+
+
+def test_sweeps_read_no_instance_with_which_nothing_is_done(database: Database) -> None:
+    conductor = Conductor(database)
+    with explained(database) as plans:
+        conductor.sweeper.end_overdue()
+        conductor.sweeper.retry_lost()
+        conductor.power_sweeper.sweep()
+        conductor.move_sweeper.sweep()
+        conductor.attachment_sweeper.sweep()
     assert any("SEARCH instances" in plan for plan in plans)
-    assert [] == [plan for plan in plans if plan.startswith("SCAN instances")]
+    assert [] == scans(plans, "instances")
+
+
+def test_maintenance_and_balancing_read_the_instances_and_moves_of_their_hosts(database: Database) -> None:
+    stage = BalanceStage(database)
+    stage.set_mode("auto")
+    stage.run(["h1", "h2"])
+    with explained(database) as plans:
+        stage.look(2)
+        stage.conductor.balance_keeper.look()
+    assert {"h1": "draining", "h2": "draining"} == stage.hosts()
+    assert any("SEARCH migrations" in plan for plan in plans)
+    assert [] == scans(plans, "instances", "migrations", "balance_rounds")
+
+
+def test_a_recovery_reads_no_guest_of_another_one(database: Database) -> None:
+    stage = test_recovery.Stage(database)
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    with explained(database) as plans:
+        stage.go_on(2, "h1")
+    assert 2 == stage.statuses().count("moving")
+    assert any("SEARCH recovery_guests" in plan for plan in plans)
+    assert [] == scans(plans, "instances", "migrations", "recovery_guests")

@@ -36,7 +36,10 @@ _ONE = sa.select(BALANCES).where(BALANCES.c.aggregate == _OF_AGGREGATE)
 _ALL = sa.select(BALANCES).order_by(BALANCES.c.aggregate)
 _ROUND = sa.select(ROUNDS).where(ROUNDS.c.uuid == _WANTED)
 _NEWEST = sa.select(ROUNDS).order_by(ROUNDS.c.id.desc())
-_MOVING = sa.select(ROUNDS).where(ROUNDS.c.status == balance_states.MOVING).order_by(ROUNDS.c.id)
+#: The time of the end has an index: of most rounds it is known.
+_MOVING = (
+    sa.select(ROUNDS).where(ROUNDS.c.ended_at.is_(None), ROUNDS.c.status == balance_states.MOVING).order_by(ROUNDS.c.id)
+)
 _HOSTS: sa.BindParameter[object] = sa.bindparam("hosts", expanding=True)
 _TAKEN = (
     sa.select(_MAINTAINED.c.open_host)
@@ -75,6 +78,8 @@ _CLEANED = sa.and_(MIGRATIONS.c.migration_type == move_states.EVACUATION, MIGRAT
 _MOVED = (
     sa.select(MIGRATIONS.c.instance_uuid)
     .where(
+        # By the index of instances: records of moves that have ended are many.
+        MIGRATIONS.c.instance_uuid.in_(sa.select(INSTANCES.c.uuid).where(INSTANCES.c.host.in_(_HOSTS))),
         sa.or_(MIGRATIONS.c.created_at >= _SINCE, sa.and_(MIGRATIONS.c.updated_at >= _SINCE, sa.not_(_CLEANED))),
         sa.or_(MIGRATIONS.c.source_compute.in_(_HOSTS), MIGRATIONS.c.dest_compute.in_(_HOSTS)),
     )
@@ -177,7 +182,7 @@ def in_upkeep(connection: Transaction | sa.Connection, hosts: Collection[str]) -
 
 
 def moved_since(connection: Transaction | sa.Connection, hosts: Collection[str], since: datetime.datetime) -> set[str]:
-    """Return the instances whose moves to or from these hosts have begun or ended since then, by whomever."""
+    """Return the instances on these hosts whose moves to or from them have begun or ended since then, by whomever."""
     return set(connection.execute(_MOVED, {"hosts": sorted(hosts), "since": since}).scalars())
 
 

@@ -117,14 +117,20 @@ _UNPLACED = (
 )
 _AWAY = (
     sa.select(MIGRATIONS)
-    .where(MIGRATIONS.c.source_compute == sa.bindparam("on_host"), MIGRATIONS.c.created_at >= sa.bindparam("since"))
+    .where(
+        # By the index of instances: records of moves that have ended are many.
+        MIGRATIONS.c.instance_uuid.in_(sa.select(INSTANCES.c.uuid).where(INSTANCES.c.host == sa.bindparam("on_host"))),
+        MIGRATIONS.c.source_compute == sa.bindparam("on_host"),
+        MIGRATIONS.c.created_at >= sa.bindparam("since"),
+    )
     .order_by(MIGRATIONS.c.created_at, MIGRATIONS.c.uuid)
 )
 _PLACING_SINCE = (
     sa.select(INSTANCES.c.uuid)
     .where(
         sa.or_(
-            INSTANCES.c.task_state == states.PLACING,
+            # The index begins with the vm_state.
+            sa.and_(INSTANCES.c.vm_state == states.BUILDING, INSTANCES.c.task_state == states.PLACING),
             sa.and_(INSTANCES.c.vm_state == states.SHELVED_OFFLOADED, INSTANCES.c.task_state.is_not(None)),
         ),
         sa.not_(INSTANCES.c.deleted),
@@ -284,7 +290,7 @@ def busy(tx: Transaction, host: str) -> Sequence[MigrationRow]:
 
 
 def away(tx: Transaction, host: str, since: datetime.datetime) -> Sequence[MigrationRow]:
-    """Return the moves away from a host that were requested since then, the oldest first."""
+    """Return the moves of guests of a host away from it that were requested since then, the oldest first."""
     return cast("Sequence[MigrationRow]", tx.execute(_AWAY, {"on_host": host, "since": since}).all())
 
 

@@ -64,7 +64,12 @@ _GUEST = sa.select(GUESTS).where(GUESTS.c.id == sa.bindparam("key"))
 _MOVING = (
     sa.select(sa.func.count())
     .select_from(GUESTS.join(MIGRATIONS, MIGRATIONS.c.uuid == GUESTS.c.migration_uuid))
-    .where(GUESTS.c.status == recovery_states.MOVING, MIGRATIONS.c.status.in_(move_states.IN_PROGRESS))
+    .where(
+        # A recovery that ends closes its guests. Those of former recoveries are many.
+        GUESTS.c.recovery_uuid.in_(sa.select(RECOVERIES.c.uuid).where(RECOVERIES.c.status.in_(recovery_states.OPEN))),
+        GUESTS.c.status == recovery_states.MOVING,
+        MIGRATIONS.c.status.in_(move_states.IN_PROGRESS),
+    )
 )
 _NEWEST_FENCED = (
     sa.select(RECOVERIES.c.fenced_at)
