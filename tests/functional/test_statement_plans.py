@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 
 from fleet.db.engine.database import Database
+from fleet.db.operations import maintenances
 from tests.functional import databases, test_recovery
 from tests.functional.test_balance import BalanceStage
 from tests.worlds.conductor import Conductor
@@ -75,3 +77,25 @@ def test_a_recovery_reads_no_guest_of_another_one(database: Database) -> None:
     assert 2 == stage.statuses().count("moving")
     assert any("SEARCH recovery_guests" in plan for plan in plans)
     assert [] == scans(plans, "instances", "migrations", "recovery_guests")
+
+
+def test_a_look_reads_the_hosts_of_the_present_wave(database: Database) -> None:
+    """A maintenance may have all hosts of the fleet, and each conductor looks every two seconds."""
+    stage = BalanceStage(database)
+    stage.run(["h2"], ["h3"], ["h1", "h4"])
+    (plan,) = database.read(maintenances.going_on)
+    read: list[str] = []
+
+    class Counted:
+        """A connection that notes the hosts of the rows that it returns."""
+
+        def __init__(self, connection: sa.Connection) -> None:
+            self._connection = connection
+
+        def execute(self, *asked: Any) -> Any:
+            rows = self._connection.execute(*asked).all()
+            read.extend(row.host for row in rows)
+            return types.SimpleNamespace(all=lambda: rows)
+
+    database.read(lambda connection: maintenances.wave(cast("sa.Connection", Counted(connection)), plan.uuid))
+    assert ["h2"] == read

@@ -45,7 +45,15 @@ _GOING_ON = (
 )
 _HOSTS = sa.select(HOSTS).where(HOSTS.c.maintenance_uuid == _WANTED).order_by(HOSTS.c.wave, HOSTS.c.id)
 _HOST = sa.select(HOSTS).where(HOSTS.c.id == _KEY)
-_OPEN_HOSTS = _HOSTS.where(HOSTS.c.open_host.is_not(None))
+_LEFT = HOSTS.alias()
+#: The hosts of the first wave that has not ended. A maintenance may have all hosts of the fleet.
+_WAVE = _HOSTS.where(
+    HOSTS.c.open_host.is_not(None),
+    HOSTS.c.wave
+    == sa.select(sa.func.min(_LEFT.c.wave))
+    .where(_LEFT.c.maintenance_uuid == _WANTED, _LEFT.c.open_host.is_not(None))
+    .scalar_subquery(),
+)
 _TAKEN = (
     sa.select(HOSTS.c.host)
     .where(HOSTS.c.maintenance_uuid == _WANTED, HOSTS.c.status.in_(maintenance_states.TAKEN))
@@ -200,8 +208,7 @@ def hosts(connection: Transaction | sa.Connection, uuid: str) -> Sequence[Mainte
 
 def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[MaintenanceHostRow]:
     """Return the hosts of the present wave whose maintenance has not ended."""
-    left = cast("Sequence[MaintenanceHostRow]", connection.execute(_OPEN_HOSTS, {"wanted": uuid}).all())
-    return [each for each in left if each.wave == left[0].wave]
+    return cast("Sequence[MaintenanceHostRow]", connection.execute(_WAVE, {"wanted": uuid}).all())
 
 
 def taken_hosts(connection: Transaction | sa.Connection, now: datetime.datetime) -> set[str]:
