@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compute_agent.ledger.instance_info import InstanceInfo
+from fleet import errors
 from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
@@ -16,6 +17,11 @@ from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, BootData, Claim, FailedAttempt, Finish, ImageRecord, Instance
 from fleet.objects.guest_restarts import Fate, RestartLimits
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
+
+#: Field of the refusal of an answer that no broker carries.
+_ANSWER = "answer"
+#: Instances in one answer then. Users choose how much metadata each has.
+_PART = 50
 
 
 class BuildCalls:
@@ -136,8 +142,21 @@ class BuildCalls:
         return BootData.from_wire(self._ask(self._conductor.get_boot_data, context, instance_uuid, host))
 
     def get_host_instances(self, context: RequestContext, host: str) -> list[Instance]:
-        """Repeat without a limit: an agent must know its instances before it begins."""
-        answer = self._patience.call(None, self._conductor.get_host_instances, context, host)
+        """Repeat without a limit: an agent must know its instances before it begins.
+
+        They are read in parts if they are too large for one answer.
+        """
+        try:
+            return self._read(context, host, None)
+        except errors.InvalidInput as refused:
+            if refused.field != _ANSWER:
+                raise
+        uuids = self._patience.call(None, self._conductor.compare_instances, context, {host: []}).get(host, [])
+        parts = (uuids[start : start + _PART] for start in range(0, len(uuids), _PART))
+        return [instance for part in parts for instance in self._read(context, host, part)]
+
+    def _read(self, context: RequestContext, host: str, uuids: list[str] | None) -> list[Instance]:
+        answer = self._patience.call(None, self._conductor.get_host_instances, context, host, uuids)
         return [Instance.from_wire(instance) for instance in answer]
 
     def _ask(self, call: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Answer:

@@ -55,6 +55,8 @@ class AgentLedger:
         self._script: dict[str, collections.deque[_Scripted]] = collections.defaultdict(collections.deque)
         self.calls: list[str] = []
         self.rows: dict[str, Instance] = {}
+        #: More instances make an answer too large; None: no number does.
+        self.most_in_an_answer: int | None = None
         #: With which claims were made, by instance uuid.
         self.limits: dict[str, JSONObject] = {}
         self.incarnations: dict[str, str] = {}
@@ -140,7 +142,10 @@ class AgentLedger:
     def get_host_instances(
         self, context: RequestContext, host: str, uuids: list[str] | None = None
     ) -> list[JSONObject]:
-        return [row.to_wire() for row in self._on_host(host) if uuids is None or row.uuid in uuids]
+        found = [row.to_wire() for row in self._on_host(host) if uuids is None or row.uuid in uuids]
+        if self.most_in_an_answer is not None and len(found) > self.most_in_an_answer:
+            raise errors.InvalidInput(field="answer", reason="is too large: 16 MiB, and a message has at most 15")
+        return found
 
     @_served
     def compare_instances(

@@ -14,11 +14,13 @@ import pytest
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.guest_record import GuestRecord
+from compute_agent.ledger import build_calls
 from compute_agent.node.claims import Resources
 from compute_agent.work import comparison, recovery
 from fleet import states
 from fleet.agent.work_queues import WorkQueues
-from fleet.objects import Image, Instance
+from fleet.objects import Image, Instance, fields
+from fleet.rpc.rabbit.lean import wire
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 from tests.worlds.one_host import OneHost, one_host
@@ -87,6 +89,21 @@ def test_a_malformed_row_does_not_keep_its_host_from_beginning(
     assert 2 * 512 == world.tracker.view().used.memory_mb
     (line,) = builders.lines(caplog, logging.ERROR)
     assert f"instance.{next(iter(malformed))}" in line
+
+
+def test_a_host_begins_whose_instances_are_too_large_for_one_answer() -> None:
+    """A project that fills the metadata of its instances on a host keeps no agent from beginning."""
+    world, most = one_host(), build_calls._PART
+    rows = [world.conductor.put(builders.an_instance(**CLAIMED), vm_state="active") for _number in range(2 * most + 1)]
+    world.conductor.most_in_an_answer = most
+    recover(world)
+    assert {row.uuid for row in rows} == world.host.tracked()
+    full = {name: '"' * 250 for name in map(str, range(32))}
+    fields.require_small(full, "metadata")
+    flavor = dataclasses.replace(rows[0].flavor, extra_specs=full)
+    largest = dataclasses.replace(rows[0], flavor=flavor, image=Image(properties=full), metadata=full).to_wire()
+    answers = [wire.reply_body("id", [largest] * number) for number in (most, 4 * most)]
+    assert [False, True] == [b"is too large" in answer for answer in answers]
 
 
 def test_a_build_in_mid_spawn_is_handed_back_with_its_step() -> None:
