@@ -79,6 +79,22 @@ def test_a_recovery_reads_no_guest_of_another_one(database: Database) -> None:
     assert [] == scans(plans, "instances", "migrations", "recovery_guests")
 
 
+def test_the_removal_of_a_group_reads_the_requests_of_its_members(database: Database) -> None:
+    """Each member of a project makes and removes groups as often as it likes."""
+    conductor = Conductor(database)
+    conductor.add_host("h1")
+    conductor.operator.create_group("web", "affinity", 1)
+    uuids = [conductor.place("h1", group="web"), conductor.place("h1")]
+    conductor.operator.create_group("other", "affinity", 1)
+    uuids.append(conductor.place("h1", group="other"))
+    with explained(database) as plans:
+        conductor.operator.delete_group("web")
+    groups = [conductor.operator.show_instance(uuid)["instance"]["group_uuid"] for uuid in uuids]
+    assert [False, False, True] == [group is not None for group in groups]
+    assert any("SEARCH build_requests" in plan for plan in plans)
+    assert [] == scans(plans, "build_requests", "instances", "instance_group_members")
+
+
 def test_a_look_reads_the_hosts_of_the_present_wave(database: Database) -> None:
     """A maintenance may have all hosts of the fleet, and each conductor looks every two seconds."""
     stage = BalanceStage(database)

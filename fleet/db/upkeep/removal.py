@@ -60,8 +60,15 @@ def group(tx: Transaction, uuid: str) -> None:
     row = tx.execute(sa.select(models.instance_groups).where(models.instance_groups.c.uuid == uuid).with_for_update())
     if row.one_or_none() is None:
         return
-    tx.execute(REQUESTS.update().where(REQUESTS.c.group_uuid == uuid).values(group_uuid=None))
-    tx.execute(models.instance_group_members.delete().where(models.instance_group_members.c.group_uuid == uuid))
+    members = models.instance_group_members
+    # By the members: no index has the groups of requests, and the requests of a fleet are many.
+    of_members = sa.select(INSTANCES.c.reservation_id).join(members, members.c.instance_uuid == INSTANCES.c.uuid)
+    query = of_members.where(members.c.group_uuid == uuid).distinct().order_by(INSTANCES.c.reservation_id)
+    requests = tx.execute(query).scalars().all()
+    if requests:
+        named = REQUESTS.c.reservation_id.in_(requests), REQUESTS.c.group_uuid == uuid
+        tx.execute(REQUESTS.update().where(*named).values(group_uuid=None))
+    tx.execute(members.delete().where(members.c.group_uuid == uuid))
     tx.execute(models.instance_groups.delete().where(models.instance_groups.c.uuid == uuid))
 
 
