@@ -34,6 +34,7 @@ _ALLOWED = sa.select(PROJECTS.c.network_uuid, PROJECTS.c.project_id).order_by(
 )
 _USED = (
     sa.select(ADDRESSES.c.network_uuid, sa.func.count().label("used"))
+    .where(ADDRESSES.c.network_uuid.in_(sa.bindparam("of_networks", expanding=True)))
     .group_by(ADDRESSES.c.network_uuid)
     .order_by(ADDRESSES.c.network_uuid)
 )
@@ -91,8 +92,11 @@ def create(tx: Transaction, uuid: str, wanted: Network, now: datetime.datetime) 
 
 def list_all(connection: Transaction | sa.Connection, project: str | None = None) -> list[Known]:
     """Return the networks in the order of their names. :param project: only those that it may use; None: all"""
-    used = {row.network_uuid: row.used for row in connection.execute(_USED)}
-    return [dataclasses.replace(each, used=used.get(each.row.uuid, 0)) for each in _usable(connection, project)]
+    usable = _usable(connection, project)
+    # Those of other projects are not counted: each address of a fleet is a row.
+    counted = connection.execute(_USED, {"of_networks": [each.row.uuid for each in usable]})
+    used = {row.network_uuid: row.used for row in counted}
+    return [dataclasses.replace(each, used=used.get(each.row.uuid, 0)) for each in usable]
 
 
 def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> Known:
