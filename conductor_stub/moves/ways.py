@@ -24,6 +24,8 @@ from fleet.json_codec import JSONObject
 from fleet.objects import GuestCpu, host_report
 
 _COLD = "migrate it without --live"
+#: Hosts that are looked at before all of the fleet are: nearly always one of them takes a guest.
+_FEW = 20
 #: Key of a node's ``stats`` in which source and destination must agree.
 _REACHED_BY: Mapping[str, str] = {
     move_states.RESIZE: host_report.DISKS,
@@ -56,6 +58,7 @@ class Ways:
         self._all_report = functools.cache(functools.partial(hosts.all_report, connection))
         self._cpu = functools.cache(self._find_cpu)
         self._apart = functools.cache(self._find_apart)
+        self._first = functools.cache(self._find_first)
 
     @functools.cached_property
     def _of_all(self) -> list[tuple[str, str, frozenset[str]]]:
@@ -91,7 +94,7 @@ class Ways:
 
     @functools.cached_property
     def _reports(self) -> list[tuple[str, str | None]]:
-        return reach.reports(self._connection)
+        return reach.reports(self._connection, self._within)
 
     def _find_lacking(self, machines: frozenset[str]) -> frozenset[str]:
         return frozenset(reach.among(self._reports, [reach.Lacking("", each) for each in machines]))
@@ -101,6 +104,16 @@ class Ways:
         if not way or not needs <= _parts(self._reported(host, node, host_report.LIVE_TAKES)):
             return frozenset()
         return frozenset(name for name, other, takes in self._of_all if other == way and needs <= takes) - {host}
+
+    def _is_taken(self, row: RequestedInstance) -> bool:
+        """Return True if another host takes the running guest."""
+        way = self._reported(row.host, row.node, host_report.LIVE) or ""
+        is_near = self._within is None and bool(self._first(way).takers(row))
+        return is_near or bool(self.takers(row))
+
+    def _find_first(self, way: str) -> Ways:
+        few = hosts.reporting(self._connection, host_report.LIVE, way, _FEW)
+        return Ways(self._connection, self._volumes, few)
 
     def others(self, row: RequestedInstance) -> list[str]:
         """Return the hosts that do not take the running guest, in their order."""
@@ -129,7 +142,7 @@ class Ways:
         stay = self._needs(row) - _parts(self._reported(row.host, row.node, host_report.LIVE_TAKES))
         if stay:
             return f"has {self._named(row, stay)}, with which host {row.host} migrates no running guests"
-        if self.takers(row):
+        if self._is_taken(row):
             return ""
         needs = self._needs(row)
         beside = f" with its {self._named(row, needs)}" if needs else ""
@@ -185,11 +198,9 @@ def of_rows(
 
 def require_able(tx: Transaction, row: RequestedInstance, destination: str | None) -> None:
     """:raises errors.Conflict: errors.InvalidInput: the guest cannot leave its host while it runs"""
-    ways = Ways(tx)
-    takers = ways.takers(row)
-    if destination is not None and takers and destination not in takers:
-        reason = f"is {destination}, which does not take running guests of {row.host}"
-        raise errors.InvalidInput(field="host", reason=reason)
-    obstacle = ways.obstacle(row)
+    obstacle = Ways(tx).obstacle(row)
     if obstacle:
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"{obstacle}: {_COLD}")
+    if destination is not None and not Ways(tx, within=[destination]).takers(row):
+        reason = f"is {destination}, which does not take running guests of {row.host}"
+        raise errors.InvalidInput(field="host", reason=reason)

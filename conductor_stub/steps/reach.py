@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fleet import errors
 from fleet.db.engine.database import Connection, Transaction
@@ -33,9 +33,14 @@ class Lacking:
         )
 
 
-def reports(connection: Transaction | Connection) -> list[tuple[str, str | None]]:
-    """Return each host with the names of the machines whose volumes it reaches, as it reports them."""
-    return hosts.stats_of_all(connection, host_report.VOLUME_HOSTS)
+def reports(
+    connection: Transaction | Connection, within: Collection[str] | None = None
+) -> list[tuple[str, str | None]]:
+    """Return each host with the names of the machines whose volumes it reaches, as it reports them.
+
+    :param within: only these hosts; None: all
+    """
+    return hosts.stats_of_all(connection, host_report.VOLUME_HOSTS, within)
 
 
 def lacking(connection: Transaction | Connection, instance_uuid: str) -> dict[str, Lacking]:

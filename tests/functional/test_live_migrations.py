@@ -10,6 +10,7 @@ import logging
 
 import pytest
 
+from conductor_stub.moves import ways
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors, move_states, states
@@ -332,6 +333,20 @@ def test_what_cannot_be_migrated_is_refused_at_once(stage: Live, database: Datab
     with pytest.raises(errors.Conflict, match="has PCI devices of its host, which a running guest keeps"):
         stage.operator.live_migrate_instance(stage.uuid)
     assert UNMOVED == stage.seen()
+
+
+def test_a_host_is_found_that_is_not_among_the_first(stage: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first hosts that move guests in the same way may not take this one."""
+    monkeypatch.setattr(ways, "_FEW", 2)
+    monkeypatch.setattr(ways.Ways, "_needs", lambda _ways, _row: frozenset({"cells"}))
+    takes = {"live_migration": "fake", "live_migration_takes": "cells"}
+    stage.conductor.add_host("h1", stats=takes)
+    for host in ("h2", "h3", "h4"):
+        stage.conductor.add_host(host, stats={"live_migration": "fake"})
+    (obstacle,) = stage.operator.live_obstacles([stage.uuid]).values()
+    assert "no other host takes its running guests" in obstacle
+    stage.conductor.add_host("h4", stats=takes)
+    assert {stage.uuid: ""} == stage.operator.live_obstacles([stage.uuid])
 
 
 def test_cells_need_hosts_that_claim_them_anew(stage: Live, database: Database) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import pathlib
 import uuid
+from collections.abc import Collection
 from typing import Any
 
 import prometheus_client
@@ -23,7 +24,7 @@ from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, failpoints, move_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Database
-from fleet.db.hosts import services
+from fleet.db.hosts import hosts, services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.instances import instance_values, instances, moves
 from fleet.db.operations import maintenances
@@ -163,6 +164,23 @@ def test_a_wave_with_a_hook(stage: Stage) -> None:
     told = [(event, said["host"]) for event, said in stage.conductor.notifier.infos if said.get("name") == "kernel"]
     steps = [f"maintenance.host.{status}" for status in ("draining", "working", "done")]
     assert [*((step, "h1") for step in steps), (steps[0], "h2")] == told
+
+
+def test_a_drain_reads_the_reports_of_few_hosts(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at each host that is drained would otherwise read all hosts of the fleet, under the lock of its row."""
+    stage.add("h1")
+    read: list[Collection[str] | None] = []
+    stats_of_all = hosts.stats_of_all
+
+    def noted(connection: Connection, key: str, within: Collection[str] | None = None) -> list[tuple[str, str | None]]:
+        read.append(within)
+        return stats_of_all(connection, key, within)
+
+    monkeypatch.setattr(hosts, "stats_of_all", noted)
+    stage.run(["h1"])
+    stage.look(3)
+    assert 1 == len(stage.moving())
+    assert (True, False) == (bool(read), None in read)
 
 
 def _destination(connection: Connection, guest: str) -> str | None:

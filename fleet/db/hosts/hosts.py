@@ -296,6 +296,12 @@ def stats_of_all(
     ]
 
 
+def reporting(connection: Transaction | sa.Connection, key: str, value: str, limit: int) -> Sequence[str]:
+    """Return hosts that report ``value`` in their ``stats`` under ``key``, in their order. :param limit: the most of them"""
+    query = sa.select(NODES.c.host).where(sa.not_(NODES.c.deleted), NODES.c.stats[key].as_string() == value)
+    return connection.execute(query.order_by(NODES.c.host, NODES.c.hypervisor_hostname).limit(limit)).scalars().all()
+
+
 def reporting_another(connection: Transaction | sa.Connection, key: str, value: str) -> list[str]:
     """Return the hosts that do not report ``value`` in their ``stats`` under ``key``."""
     reported = NODES.c.stats[key].as_string()
