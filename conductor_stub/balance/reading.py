@@ -91,7 +91,7 @@ def read(
     agents = services.of_hosts(connection, services.COMPUTE, names)
     up = {host for host in names if host in agents and services.is_up(agents[host], now, down_time_s)}
     takes = {host for host in up if not agents[host].disabled} - several
-    rows_of = {host: instances.on_host(connection, host) for host in sorted(up)}
+    rows_of = instances.on_hosts(connection, sorted(up))
     rows = [row for there in rows_of.values() for row in there]
     reported = guest_loads.of_hosts(connection, up - several, now - seconds(guests_load.FRESH_S))
     loads = {host: guests_load.believable(rows_of[host], there) for host, there in reported.items()}

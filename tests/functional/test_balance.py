@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import pathlib
@@ -692,3 +693,21 @@ def test_a_failure_in_any_transaction_moves_no_guest_twice(
     made = [(each["instance_uuid"], each["uuid"]) for each in stage.conductor.operator.list_migrations({})]
     assert sorted(planned) == sorted(made)
     assert len(made) == len({uuid for uuid, _migration in made}) == len(begun)
+
+
+def test_a_look_has_as_many_statements_for_few_hosts_as_for_many(stage: BalanceStage, database: Database) -> None:
+    operator = stage.conductor.operator
+    operator.create_aggregate("few", {})
+    operator.add_aggregate_host("few", "h1")
+    statements: collections.Counter[str] = collections.Counter()
+    aggregate = "few"
+
+    def count(*_executed: Any) -> None:
+        statements[aggregate] += 1
+
+    sa.event.listen(database.engine, "after_cursor_execute", count)
+    for aggregate in ("few", "web"):
+        seen = database.read(reading.read, aggregate, BALANCED, stage.conductor.clock(), 60)
+        assert set(stage.guests) == {each.uuid for each in seen.guests}
+    sa.event.remove(database.engine, "after_cursor_execute", count)
+    assert statements["few"] == statements["web"]

@@ -98,6 +98,7 @@ def live(*conditions: Any) -> Select:
 _ON_HOST = live(INSTANCES.c.host == sa.bindparam("on_host"))
 _THESE_ON_HOST = _ON_HOST.where(_THESE)
 _LIVE_OF_THESE = live(_THESE)
+_ON_HOSTS = live(INSTANCES.c.host.in_(_HOSTS))
 
 
 def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> Sequence[str]:
@@ -121,6 +122,14 @@ def on_host(connection: sa.Connection, host: str, uuids: Sequence[str] | None = 
         "Sequence[RequestedInstance]",
         connection.execute(_THESE_ON_HOST, {"on_host": host, "wanted": list(uuids)}).all(),
     )
+
+
+def on_hosts(connection: Transaction | sa.Connection, hosts: Collection[str]) -> dict[str, list[RequestedInstance]]:
+    """Live instances on each of these hosts, oldest first."""
+    found: dict[str, list[RequestedInstance]] = {host: [] for host in hosts}
+    for row in connection.execute(_ON_HOSTS, {"hosts": sorted(found)}) if found else ():
+        found[row.host].append(cast("RequestedInstance", row))
+    return found
 
 
 def of_uuids(connection: Transaction | sa.Connection, uuids: Collection[str]) -> Sequence[RequestedInstance]:
