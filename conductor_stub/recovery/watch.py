@@ -28,6 +28,8 @@ from fleet.objects import Aggregate
 METADATA, ON, OFF = "recovery", "on", "off"
 #: Seconds without a look of any conductor, after which the waits begin anew: hosts may have been silent in the gap.
 GAP_S = 60
+#: Recoveries that one look begins. The others begin with the next looks: an operator who pauses recoveries waits for a look.
+_MOST_BEGUN = 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +85,7 @@ def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: d
     # A maintenance may switch off what it has emptied.
     wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx) - maintenances.taken_hosts(tx, now)
     begun = {}
-    for host in sorted(wanted & due.keys()):
+    for host in sorted(wanted & due.keys())[:_MOST_BEGUN]:
         begun[begin(tx, host, now, due[host].last_seen_up)] = host
     return Watch(begun, those, stopped)
 

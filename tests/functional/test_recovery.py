@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.recovery import fencing
+from conductor_stub.recovery import fencing, watch
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.fence import Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
@@ -668,3 +668,17 @@ def test_a_failure_in_any_transaction_moves_nothing_twice(
     finished = [row for row in stage.conductor.operator.list_migrations({}) if row["status"] == "done"]
     assert sorted(stage.guests) == sorted(row["instance_uuid"] for row in finished)
     assert 1 <= len(stage.conductor.fenced) <= 2
+
+
+def test_a_look_begins_a_bounded_number_of_recoveries(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of hosts may fail at once, and until a look ends no operator can pause the recoveries."""
+    monkeypatch.setattr(watch, "_MOST_BEGUN", 2)
+    for host in HOSTS[1:]:
+        stage.add(host)
+    for host in HOSTS[:3]:
+        stage.conductor.operator.force_down(host, True)
+    begun = []
+    for _look in range(3):
+        stage.conductor.keeper.look()
+        begun.append(len(stage.recoveries()))
+    assert [2, 3, 3] == begun
