@@ -13,8 +13,10 @@ from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
 from fleet.objects.answers.instances import MigrationView
 
-#: Instances in one call: the answer stays much smaller than a message may be.
+#: Instances in one call, with brief records: the answer stays much smaller than a message may be.
 _BATCH = 500
+#: Volumes in one call. Users choose how much is stored with each: the largest volumes are then less than an answer may have.
+_VOLUMES = 100
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
 
 
@@ -41,19 +43,19 @@ def gone(uuid: str) -> JSONObject:
 
 
 def look(conductor: Calls, uuids: Iterable[str]) -> dict[str, Record]:
-    """Return the present state of ``uuids``."""
+    """Return the present state of ``uuids``, as brief records."""
     found: dict[str, Record] = {}
     for part in _parts(uuids):
-        listed = {each["uuid"]: each for each in conductor.operator.list_instances(filters={"uuids": part})}
+        listed = {each["uuid"]: each for each in conductor.operator.list_brief(filters={"uuids": part})}
         found.update({uuid: listed.get(uuid) or gone(uuid) for uuid in part})
     return found
 
 
-def _parts(uuids: Iterable[str]) -> Iterator[list[str]]:
+def _parts(uuids: Iterable[str], at_once: int = _BATCH) -> Iterator[list[str]]:
     """Yield the uuids in lists that are short enough for a call."""
     wanted = list(uuids)
-    for start in range(0, len(wanted), _BATCH):
-        yield wanted[start : start + _BATCH]
+    for start in range(0, len(wanted), at_once):
+        yield wanted[start : start + at_once]
 
 
 def ask_to_delete(conductor: Calls, uuids: list[str]) -> None:
@@ -212,7 +214,7 @@ def volumes(
     wanted = list(uuids)
     for _ in _looks(timeout_s, clock, sleep):
         found: list[Record] = []
-        for part in _parts(wanted):
+        for part in _parts(wanted, _VOLUMES):
             listed = {each["uuid"]: each for each in conductor.operator.call(method, filters={"uuids": part})}
             found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
         on_look(found)

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 import pytest
 
 from conductor_stub.operators import instance_list
 from fleet import errors
-from fleet.client import pages
+from fleet.client import following, pages
 from fleet.db.instances import instance_listing, instance_values, instances
 from fleet.objects import BuildRequest, Image
 from fleet.rpc.clients import OperatorCalls
 from tests import factories
 from tests.functional import databases
+from tests.operator_calls import Asked
 from tests.worlds.conductor import Conductor, context
 
 pytestmark = pytest.mark.every_database
@@ -202,6 +204,18 @@ def test_an_answer_that_would_be_too_large_is_refused(conductor: Conductor, monk
     (last,) = conductor.operator.list_instances(marker=first[-1]["uuid"])
     brief = conductor.operator.list_instances(brief=True)
     assert [each["uuid"] for each in brief] == [each["uuid"] for each in (*first, last)]
+
+
+def test_waiting_reads_nothing_that_users_have_stored(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command can wait for many instances of any size: their whole records would be more than an answer may have."""
+    uuids = conductor.create(name="five", max_count=5, min_count=5)
+    one = len(orjson.dumps(conductor.operator.list_instances())) // 5
+    monkeypatch.setattr(instance_list, "MOST_BYTES", 2 * one)
+    calls: Any = Asked()
+    calls.ask = lambda method, **given: getattr(conductor.operator, method)(**given)
+    found = following.look(calls, [*uuids, UUID])
+    assert [*["building"] * 5, "deleted"] == [each["vm_state"] for each in found.values()]
+    assert uuids == following.follow(calls, uuids, 0, lambda ended: None)
 
 
 UUID = factories.uuid(1)
