@@ -47,7 +47,9 @@ class HttpConnection(Calls):
         self._url = url.rstrip("/")
         self._session = requests.Session()
         if username:
-            self._session.auth = (username, password or "")
+            # As the server reads them. requests would encode text in Latin-1.
+            known = (each.encode(errors="surrogateescape") for each in (username, password or ""))
+            self._session.auth = requests.auth.HTTPBasicAuth(*known)
         elif token:
             self._session.headers["X-Auth-Token"] = token
         self._timeout_s = _ANSWER_S

@@ -205,9 +205,10 @@ class TestUsers:
     def conf(self, tmp_path: pathlib.Path) -> cfg.ConfigOpts:
         known, projects = tmp_path / "htpasswd", tmp_path / "projects"
         hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(10)).decode()
-        known.write_text(f"alice:{hashed}\nroot:{hashed}\n")
+        other = bcrypt.hashpw("пароль".encode(), bcrypt.gensalt(10)).decode()
+        known.write_text(f"alice:{hashed}\nroot:{hashed}\nзоя:{other}\n", encoding="utf-8")
         known.chmod(0o600)
-        projects.write_text("[alice]\nroles = member\n[root]\nroles = admin\n")
+        projects.write_text("[alice]\nroles = member\n[root]\nroles = admin\n[зоя]\nroles = admin\n", encoding="utf-8")
         conf = configuration(api_conf.register_opts)
         for name, value in (("auth_strategy", "http_basic"), ("basic_auth_file", known), ("projects_file", projects)):
             conf.set_override(name, str(value), "api")
@@ -228,8 +229,10 @@ class TestUsers:
         there.close()
         assert [] == conductor.calls.taken
 
-    def test_an_administrator(self, url: str) -> None:
-        there = HttpConnection(url, "root", "secret")
+    @pytest.mark.parametrize(("name", "password"), [("root", "secret"), ("зоя", "пароль")])
+    def test_an_administrator(self, url: str, name: str, password: str) -> None:
+        """Names and passwords may have any characters."""
+        there = HttpConnection(url, name, password)
         assert {"well": "done"} == there.ask("list_hosts")
         there.close()
 
