@@ -31,6 +31,10 @@ class CommandFailed(Exception):
     """A failure as one line for the user."""
 
 
+class AnswerLost(oslo_messaging.MessagingTimeout):  # type: ignore[misc]
+    """A request may have arrived, and its answer did not. The message is for the user."""
+
+
 class Calls(abc.ABC):
     """Calls of the conductor and the schedulers.
 
@@ -99,11 +103,14 @@ class Calls(abc.ABC):
             if client_token:
                 raise
             return send(None)
-        except oslo_messaging.MessagingTimeout:
+        except oslo_messaging.MessagingTimeout as late:
             raise CommandFailed(
-                f"the conductor did not answer within {self.timeout_s} s, asked twice; the request may "
-                f"have been accepted: it can be repeated with --client-token {token}"
+                f"{self._silence(late)}, asked twice; the request may have been accepted: it can be repeated with "
+                f"--client-token {token}"
             ) from None
+
+    def _silence(self, late: oslo_messaging.MessagingTimeout, who: str = "the conductor did not answer") -> str:
+        return str(late) if isinstance(late, AnswerLost) else f"{who} within {self.timeout_s} s"
 
     @abc.abstractmethod
     def terminate(self, uuids: list[str]) -> None:
@@ -163,8 +170,8 @@ class Calls(abc.ABC):
     def _scheduler_failures(self) -> Iterator[None]:
         try:
             yield
-        except oslo_messaging.MessagingTimeout:
-            raise CommandFailed(f"no scheduler answered within {self.timeout_s} s; is one running?") from None
+        except oslo_messaging.MessagingTimeout as late:
+            raise CommandFailed(f"{self._silence(late, 'no scheduler answered')}; is one running?") from None
         except oslo_messaging.RemoteError as broken:
             raise CommandFailed(
                 f"the scheduler failed to answer ({broken.exc_type}: {broken.value}); its log has the details"
@@ -181,8 +188,8 @@ class Calls(abc.ABC):
             raise CommandFailed(
                 f"the conductor failed to answer ({broken.exc_type}: {broken.value}); its log has the details"
             ) from None
-        except oslo_messaging.MessagingTimeout:
-            raise CommandFailed(f"the conductor did not answer within {self.timeout_s} s; is it running?") from None
+        except oslo_messaging.MessagingTimeout as late:
+            raise CommandFailed(f"{self._silence(late)}; is it running?") from None
         except oslo_messaging.MessageUndeliverable as unroutable:
             raise CommandFailed(nobody_takes(str(unroutable.routing_key))) from None
         except oslo_messaging.MessageDeliveryFailure as nobody:

@@ -12,8 +12,9 @@ from typing import Any
 
 import oslo_messaging
 import requests
+import urllib3
 
-from fleet.client.calls import Calls, CommandFailed
+from fleet.client.calls import AnswerLost, Calls, CommandFailed
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.rpc import batch_answers
 from fleet.rpc.rabbit import broker
@@ -24,6 +25,8 @@ PATH = "/fleet/v1/calls"
 _CONNECT_S = 4.0
 #: The longest wait for an answer: fleet-api itself gives up after its ``rpc_response_timeout``.
 _ANSWER_S = 75
+#: What a proxy answers if it has no answer of fleet-api.
+_OF_PROXIES = (502, 504)
 #: Failures of the service that are no refusals, by their name in the answer.
 _FAILURES: Mapping[str, type[Exception]] = {
     each.__name__: each for each in (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure)
@@ -127,10 +130,14 @@ class HttpConnection(Calls):
         except requests.ReadTimeout:
             raise oslo_messaging.MessagingTimeout(f"{self._url} did not answer within {self._timeout_s} s") from None
         except requests.JSONDecodeError:
+            if answer.status_code in _OF_PROXIES:
+                raise AnswerLost(f"{self._url} answered {answer.status_code} without JSON") from None
             raise CommandFailed(f"{self._url} is no fleet-api: it answered {answer.status_code} without JSON") from None
         except (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema, requests.exceptions.InvalidURL):
             raise CommandFailed(f"{self._url} is not the URL of a fleet-api, such as http://127.0.0.1:8774") from None
         except requests.RequestException as failure:
+            if _may_have_arrived(failure):
+                raise AnswerLost(f"the connection to {self._url} was lost: {_plain(failure)}") from None
             raise CommandFailed(f"{self._url} cannot be reached: {_plain(failure)}") from None
         # keystonemiddleware, too, has a key "error".
         if not isinstance(said, dict) or not ("result" in said or isinstance(said.get("error"), str)):
@@ -156,6 +163,12 @@ def _read(said: JSONMapping) -> object:
     if failure is not None:
         raise failure(said.get("message"))
     return batch_answers.read(said)
+
+
+def _may_have_arrived(failure: requests.RequestException) -> bool:
+    """Return True if the connection was lost after it had been made: while the request was sent, or the answer read."""
+    reason = failure.args[0] if failure.args else None
+    return isinstance(reason, (urllib3.exceptions.ProtocolError, urllib3.exceptions.ReadTimeoutError))
 
 
 def _plain(failure: requests.RequestException) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import socket
 import threading
@@ -180,6 +181,44 @@ def test_a_server_that_does_not_answer() -> None:
         with there.impatient(1), pytest.raises(oslo_messaging.MessagingTimeout, match="within 1 s"):
             there.ask("list_hosts")
         there.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="the connection is closed"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", id="half of an answer"),
+        pytest.param(b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 6\r\n\r\n<html>", id="a proxy waits no longer"),
+    ],
+)
+def test_a_request_whose_connection_is_lost_is_repeated_with_its_token(answer: bytes) -> None:
+    """It may have been accepted: a user who reads that fleet-api is not there would build everything a second time."""
+    bodies: list[Any] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=_answer_each, args=(listening, answer, bodies))
+        thread.start()
+        there = HttpConnection(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        with pytest.raises(
+            CommandFailed, match="may have been accepted: it can be repeated with --client-token"
+        ) as said:
+            there.create({"name": "x"})
+        there.close()
+        thread.join()
+    first, second = (each["arguments"]["client_token"] for each in bodies)
+    assert first == second
+    assert str(said.value).endswith(first)
+    assert "within 75 s" not in str(said.value)
+
+
+def _answer_each(listening: socket.socket, answer: bytes, bodies: list[Any], most: int = 2) -> None:
+    for _number in range(most):
+        connection, _address = listening.accept()
+        with connection, connection.makefile("rb") as received:
+            length = 0
+            while (line := received.readline().strip().lower()) != b"":
+                length = int(line.partition(b":")[2]) if line.startswith(b"content-length:") else length
+            bodies.append(json.loads(received.read(length)))
+            connection.sendall(answer)
 
 
 @pytest.mark.parametrize(("text", "said"), [(b"<html>", "without JSON"), (b"[]", "no reason given")])
