@@ -105,9 +105,11 @@ class Usages:
     ) -> tuple[Sequence[ServerUsage], Sequence[answers.Link]]:
         """Return the servers that the request asks for, and the link to the next ones. The marker is a server.
 
-        They are in the order of project and uuid, which no deletion changes.
+        They are in the order of project and uuid, which no deletion changes. A server that is deleted between the two lists
+        is in both; the later one knows its end.
         """
-        found = sorted(counted, key=lambda each: (each["tenant_id"], each["instance_id"]))
+        once = {each["instance_id"]: each for each in counted}
+        found = sorted(once.values(), key=lambda each: (each["tenant_id"], each["instance_id"]))
         if request.context.version < _PAGES:
             return found, ()
         part, more = paging.cut(request, found, [each["instance_id"] for each in found], self._most)

@@ -82,5 +82,13 @@ def test_an_answer_of_an_older_version_has_all(client: testing.TestClient) -> No
     assert ["tenant_usage"] == list(answer)
 
 
+def test_a_server_that_is_deleted_meanwhile_counts_once(client: testing.TestClient, conductor: HttpConductor) -> None:
+    """It is among the servers that run, and then among those that were deleted: up to its end."""
+    both = [server(1, "web", False)], [server(1, "web", True)]
+    conductor.answers["list_instances"] = lambda filters, limit: both["deleted" in filters]
+    (shown,) = get(client, f"{PATH}?{PERIOD}&detailed=1").json["tenant_usages"]
+    assert (["s1"], 2) == ([each["name"] for each in shown["server_usages"]], shown["total_hours"])
+
+
 def test_a_marker_that_is_no_server_of_the_list(client: testing.TestClient) -> None:
     assert 400 == get(client, f"{PATH}/web?{PERIOD}&marker={factories.uuid(4)}").status_code
