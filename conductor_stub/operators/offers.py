@@ -9,7 +9,7 @@ offers them, and a project chooses. ``fleet-api`` may grant more to a caller who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from fleet import errors
 from fleet.db.catalog import images
@@ -97,10 +97,10 @@ def _listed(value: object) -> list[str]:
     return [each for each in found if isinstance(each, str)] or [_NOTHING]
 
 
-def require_no_places(filters: Mapping[str, object]) -> None:
+def require_no_places(fields: Collection[str]) -> None:
     """:raises errors.NotTrusted: a project does not know where its objects are"""
-    for name in ("host", "pool"):
-        if filters.get(name) is not None:
+    for name in ("host", "node", "pool"):
+        if name in fields:
             raise errors.NotTrusted(reason=f"only the administrator lists by {name}")
 
 

@@ -92,9 +92,14 @@ def _own_origin(connection: Connection, project: str, arguments: Arguments) -> A
 
 
 def _own_list(_connection: Connection, project: str, arguments: Arguments) -> Arguments:
-    """A list is narrowed to the project. :raises errors.NotTrusted: the filters name another one, or a place"""
+    """A list is narrowed to the project. :raises errors.NotTrusted: the filters name another one, or a place
+
+    An order by places is refused, too: it tells how the names of hosts compare.
+    """
     filters = _mapping(arguments.get("filters"))
-    offers.require_no_places(filters)
+    offers.require_no_places([name for name, value in filters.items() if value is not None])
+    sort = arguments.get("sort")
+    offers.require_no_places([name for key in (sort if isinstance(sort, list) else ()) for name in _texts(key)])
     _require_own(filters.get("project_id"), project)
     return {**arguments, "filters": {**filters, "project_id": project}}
 

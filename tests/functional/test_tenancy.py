@@ -323,6 +323,15 @@ def test_a_project_lists_by_no_place(door: Door, method: str, name: str) -> None
         door.admit(method, filters={name: "h1"})
 
 
+@pytest.mark.parametrize("name", ["host", "node"])
+def test_a_project_sorts_by_no_place(door: Door, name: str) -> None:
+    """The order of its instances would tell how the names of their hosts compare."""
+    with pytest.raises(errors.NotTrusted, match=f"lists by {name}"):
+        door.admit("list_instances", sort=[["name", "asc"], [name, "desc"]])
+    for sort in ([["name", "asc"]], None, "host", [5, [], [None]]):
+        assert sort == door.admit("list_instances", sort=sort)["sort"]
+
+
 def test_a_project_sees_neither_locations_nor_specs_of_types(conductor: Conductor, door: Door) -> None:
     """A location may have a password, and specs say where volumes are. What a later release adds is not shown either."""
     secret = "https://user:password@images.example/debian"
