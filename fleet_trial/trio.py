@@ -40,6 +40,8 @@ from fleet_trial import demo, private_servers, trio_config
 
 _READY_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 45
+#: Exit status of a program that Ctrl-C has ended, as of a shell.
+_INTERRUPTED = 130
 #: Most hosts that are up so soon that their progress is not printed.
 _FEW = 50
 #: Drivers of ``make up``.
@@ -125,17 +127,22 @@ def wait_until_ready(
     running: Sequence[subprocess.Popen] = (),
     timeout_s: float = _READY_TIMEOUT_S,
     on_progress: Callable[[int], object] = lambda up: None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> int:
     """Wait until all hosts are up, ``hosts`` or more; return their number.
 
     :param timeout_s: for one more host to come up
     :param on_progress: called with the number of hosts that are up, when it has changed
+    :param is_stopped: returns True if the user waits no longer
     :raises TrioFailed: a daemon has ended, or no further host came up
+    :raises KeyboardInterrupt: the user waits no longer
 
     After a restart the ledger still shows the agents of the former run: up, but stopping.
     """
     deadline, before = time.monotonic() + timeout_s, 0
     while time.monotonic() < deadline:
+        if is_stopped():
+            raise KeyboardInterrupt
         ended = [process for process in running if process.poll() is not None]
         if ended:
             raise TrioFailed(f"{_module(ended[0])} ended with status {ended[0].returncode}")
@@ -195,7 +202,9 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
             running = held.enter_context(daemons(config))
         with contextlib.closing(connection.Connection(conf)) as conductor:
             expected = _expected(conf)
-            there = wait_until_ready(conductor, expected, running, on_progress=_progress(expected))
+            there = wait_until_ready(
+                conductor, expected, running, on_progress=_progress(expected), is_stopped=stop.is_set
+            )
         programs = pathlib.Path(sys.executable).parent
         page = f"http://{conf.api.bind_host}:{conf.api.port}/"
         boot = _BOOT_IMAGE.format(bridge=network.bridge, enter=" ".join(network.inside())) if network else _BOOT
@@ -297,6 +306,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         private_servers.ServerFailed,
     ) as failed:
         print(failed, file=sys.stderr)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return 1
 
 

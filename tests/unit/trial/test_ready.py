@@ -65,6 +65,25 @@ def test_progress_is_told_and_lets_it_wait(monkeypatch: pytest.MonkeyPatch) -> N
     assert [1, 2, 3, 4, 5, 6, 7, 8] == told
 
 
+def test_a_user_who_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet of many hosts takes minutes to start; Ctrl-C ends it before."""
+    passing(monkeypatch, 5)
+    conductor = Slow()
+    with pytest.raises(KeyboardInterrupt):
+        trio.wait_until_ready(conductor, 9, timeout_s=6, is_stopped=lambda: conductor.looks == 3)  # type: ignore[arg-type]
+    assert 3 == conductor.looks
+
+
+def test_a_demo_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with the status of a shell, and without a traceback."""
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trio, "run_demo", interrupted)
+    assert 130 == trio.main(["demo"])
+
+
 def test_hosts_that_do_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has how many there are."""
     passing(monkeypatch, 1)
