@@ -88,7 +88,7 @@ class Images:
         if name := request.get_param("name"):
             found = [each for each in found if each.name == name]
         if ids := request.get_param("id"):
-            wanted = ids.removeprefix("in:").split(",")
+            wanted = set(ids.removeprefix("in:").split(","))
             found = [each for each in found if each.uuid in wanted]
         part, more = paging.cut(request, found, [each.uuid for each in found], _MOST)
         answer: JSONObject = {"images": [view(each) for each in part], "first": "/v2/images"}

@@ -23,22 +23,30 @@ def chosen(request: falcon.Request, found: Iterable[JSONMapping], known: Collect
     :param known: fields that parameters name. Other parameters are ignored, as the API has it
     """
     for name in known:
-        if wanted := request.get_param_as_list(name):
-            found = [each for each in found if _text(each[name]) in {value.lower() for value in wanted}]
+        # A request may have thousands of values, and a project thousands of ports.
+        if wanted := {value.lower() for value in request.get_param_as_list(name) or ()}:
+            found = [each for each in found if _text(each[name]) in wanted]
     entries = list(found)
     part, _more = paging.cut(request, entries, [each["id"] for each in entries], _MOST)
-    return [shown(request, each) for each in part]
+    fields = _fields(request)
+    return [_with(fields, each) for each in part]
 
 
 def shown(request: falcon.Request, entry: Mapping[str, object]) -> JSONObject:
     """Return the fields that the parameter ``fields`` names; all without it. :raises errors.InvalidInput: none is known"""
-    wanted = request.get_param_as_list("fields")
-    if not wanted:
-        return dict(entry)
-    fields = {name: value for name, value in entry.items() if name in wanted}
-    if not fields:
+    return _with(_fields(request), entry)
+
+
+def _fields(request: falcon.Request) -> Collection[str]:
+    return set(request.get_param_as_list("fields") or ())
+
+
+def _with(wanted: Collection[str], entry: Mapping[str, object]) -> JSONObject:
+    """:param wanted: empty: all fields"""
+    found = {name: value for name, value in entry.items() if name in wanted or not wanted}
+    if not found:
         raise errors.InvalidInput(field="fields", reason=f"must be of {', '.join(sorted(entry))}")
-    return fields
+    return found
 
 
 def _text(value: object) -> str:

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import json
+import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from falcon import testing
 
 from fleet import errors
+from fleet_api.network import selection
 from tests import factories
 from tests.unit.api.test_server_details import UUID, OneServer
 from tests.worlds.http_conductor import named
@@ -225,3 +228,27 @@ def test_discovery(client: testing.TestClient) -> None:
     (found,) = client.simulate_get("/v2.0").json["versions"]
     assert ("v2.0", "CURRENT") == (found["id"], found["status"])
     assert found["links"][0]["href"].endswith("/v2.0/")
+
+
+class Counted(list[str]):
+    """Values of a parameter, with how often all of them were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.looks += 1
+        return super().__iter__()
+
+    def __contains__(self, value: object) -> bool:
+        self.looks += 1
+        return super().__contains__(value)
+
+
+def test_the_values_of_a_request_are_read_once() -> None:
+    """A member may name thousands of them: they are not looked through again for each port."""
+    given = {"device_id": Counted([UUID.upper(), *map(str, range(100))]), "fields": Counted(["id", "port"])}
+    request: Any = types.SimpleNamespace(get_param_as_list=given.get, get_param=lambda _name: None)
+    ports = [{"id": str(number), "device_id": UUID, "name": ""} for number in range(50)]
+    found = selection.chosen(request, ports, ["device_id"])
+    assert [{"id": str(number)} for number in range(50)] == found
+    assert [1, 1] == [each.looks for each in given.values()]
