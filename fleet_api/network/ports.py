@@ -6,22 +6,20 @@ Called by :mod:`fleet_api.application`.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 
 import falcon
-from oslo_utils import uuidutils
 from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects import uuid_like
 from fleet_api.access import identity
 from fleet_api.network.selection import chosen, shown
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
 from fleet_api.servers import parts
 from fleet_api.servers.addresses import FixedAddress, fixed, state
-from fleet_api.servers.servers import show
 
 _PARAMETERS = ("id", "name", "device_id", "device_owner", "network_id", "mac_address", "status")
 
@@ -100,15 +98,17 @@ class Ports:
 
     def _all(self, request: falcon.Request, servers: Iterable[str] | None) -> Iterator[JSONObject]:
         """Return the ports of these servers, or of all servers of the project. A server that is not there has none."""
+        calls = self._conductor.operator(request)
         if servers:
             # Each once, in the order of the request.
-            for server_id in filter(uuidutils.is_uuid_like, dict.fromkeys(servers)):
-                with contextlib.suppress(errors.NotFound):
-                    yield from _views(show(self._conductor, request, server_id)["instance"])
+            uuids = [each for each in dict.fromkeys(servers) if uuid_like.canonical(each) == each]
+            listed = parts.every(calls.list_instances, {"uuids": uuids}) if uuids else ()
+            found = {each["uuid"]: each for part in listed for each in part}
+            for uuid in filter(found.__contains__, uuids):
+                yield from _views(found[uuid])
             return
         project = None if request.context.is_open else request.context.caller.project_id
         filters = {"project_id": project} if project else {}
-        calls = self._conductor.operator(request)
         for part in parts.every(calls.list_instances, filters):
             for instance in part:
                 yield from _views(instance)

@@ -38,7 +38,7 @@ def conductor() -> OneServer:
     server = {**made.instance, "interfaces": [PLUG]}
     made.answers |= {
         "list_networks": [NETWORK, OTHER],
-        "list_instances": [server],
+        "list_instances": lambda filters, limit: [server] if UUID in filters.get("uuids", [UUID]) else [],
         "show_instance": named({"instance": server, "faults": []}, UUID),
         "create": {"instances": [{"uuid": UUID}]},
         "takes_passwords": False,
@@ -213,15 +213,14 @@ def test_ports_of_several_servers(
     first = {**conductor.instance, "interfaces": [PLUG]}
     known = {UUID: first, STORAGE: {**first, "uuid": STORAGE, "interfaces": [{**PLUG, "uuid": LAB}]}}
 
-    def shown(name: str, **_arguments: Any) -> Any:
-        if name not in known:
-            raise errors.NotFound(kind="Instance", name=name)
-        return {"instance": known[name], "faults": []}
-
-    conductor.answers["show_instance"] = shown
+    conductor.answers["list_instances"] = lambda filters, limit: [
+        each for uuid, each in known.items() if uuid in filters["uuids"]
+    ]
     query = "&".join(f"device_id={each}" for each in servers)
     found = client.simulate_get("/v2.0/ports", query_string=query).json["ports"]
     assert ports == [each["id"] for each in found]
+    # However many are named: a member may name a thousand.
+    assert ["list_instances"] == [method for method, _arguments in conductor.asked]
 
 
 def test_discovery(client: testing.TestClient) -> None:
