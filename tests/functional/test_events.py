@@ -110,6 +110,43 @@ def test_a_project_follows_its_own(conductor: Conductor, project: str | None, co
     assert 1 == len(events.list_events(context(), after=position)["events"])
 
 
+@pytest.mark.every_database
+def test_a_project_goes_past_the_events_of_others(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked through once, a bounded number at a time; else each look of a quiet project would cost more."""
+    monkeypatch.setattr(recent_events, "LOOKED", 3)
+    web = context("web")
+    web.is_admin = False
+    began = conductor.operator.list_events()["position"]
+    conductor.create(name="theirs", count=4)
+    conductor.intake.accept(web, BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 64}, "name": "ours"}))
+    conductor.create(name="theirs", count=2)
+    conductor.clock.advance(recent_events.SETTLED_S)
+    events = EventsManager(conductor.database, conductor.clock)
+    position, seen = began, []
+    for _look in range(3):
+        found = events.list_events(web, after=position)
+        position = found["position"]
+        seen.append([each["name"] for each in found["events"]])
+    assert [[], ["ours"], []] == seen
+    assert conductor.operator.list_events()["position"] == position
+    assert ([], position) == tuple(events.list_events(web, after=position).values())
+
+
+@pytest.mark.every_database
+def test_a_project_goes_past_no_event_that_is_young(conductor: Conductor) -> None:
+    """An own event with a lower id may still come. A young own event comes again, as long as all after it are young."""
+    web = context("web")
+    web.is_admin = False
+    events = EventsManager(conductor.database, conductor.clock)
+    began = conductor.operator.list_events()["position"]
+    conductor.create(name="theirs", count=2)
+    assert ([], began) == tuple(events.list_events(web, after=began).values())
+    conductor.intake.accept(web, BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 64}, "name": "ours"}))
+    for _look in range(2):
+        found = events.list_events(web, after=began)
+        assert (["ours"], began) == ([each["name"] for each in found["events"]], found["position"])
+
+
 def test_the_newest_events(conductor: Conductor) -> None:
     """The last ones, oldest first; what happens afterwards follows from their position."""
     for name in ("one", "two", "three"):

@@ -17,7 +17,7 @@ from fleet.json_codec import JSONObject
 
 #: Events of one answer.
 MOST = 2000
-#: The newest events of each kind among which the last ones are looked for: a bound on what a rare one costs.
+#: Events of each kind among which those of a project, or the last ones, are looked for: a bound on what a rare one costs.
 LOOKED = 100_000
 #: Within this time transactions commit in another order than that of their events' ids.
 SETTLED_S = 2.0
@@ -53,19 +53,41 @@ def after(
     If the ledger has no event as new as ``position``, a backup was restored, or on SQLite the newest events were purged.
     The next position is then that of the newest event, since later events get the same ids once more.
 
-    :param project_id: only those of this project
+    :param project_id: only those of this project, among the next LOOKED of each kind. The next position is past the events
+        of others that have settled, so that they are looked through once
     """
     settled = now - datetime.timedelta(seconds=SETTLED_S)
     found: list[JSONObject] = []
     reached = {}
     for kind, (events, owners, owner) in _BY_KIND.items():
-        query = _with_owners(events, owners, owner, project_id).where(events.c.id > position.get(kind, 0))
+        begin = position.get(kind, 0)
+        query = _with_owners(events, owners, owner, project_id).where(events.c.id > begin)
+        passed: int | None = None
+        if project_id is not None:
+            end, passed = _ahead(connection, events, begin, settled)
+            query = query.where(events.c.id <= end)
         rows = connection.execute(query.order_by(events.c.id).limit(MOST)).all()
         sure = [row.id for row in rows if row.created_at <= settled or len(rows) == MOST]
-        known = position.get(kind, 0) if rows else min(position.get(kind, 0), _newest(connection, events))
+        if passed is not None and len(rows) < MOST:
+            sure.append(passed)
+        known = begin if rows else min(begin, _newest(connection, events))
         reached[kind] = max(sure, default=known)
         found += [{"kind": kind, **row._mapping} for row in rows]
     return sorted(found, key=_in_time), reached
+
+
+def _ahead(
+    connection: sa.Connection, events: sa.Table, begin: int, settled: datetime.datetime
+) -> tuple[int, int | None]:
+    """Return the id of the last of the next LOOKED events after ``begin``, and that of the last settled one of them.
+
+    They are ``begin`` and None if there are no such events.
+    """
+    following = sa.select(events.c.id, events.c.created_at).where(events.c.id > begin)
+    ahead = following.order_by(events.c.id).limit(LOOKED).subquery()
+    old = sa.case((ahead.c.created_at <= settled, ahead.c.id))
+    row = connection.execute(sa.select(sa.func.max(ahead.c.id).label("end"), sa.func.max(old).label("passed"))).one()
+    return row.end or begin, row.passed
 
 
 def last(
