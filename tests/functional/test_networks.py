@@ -19,6 +19,7 @@ from fleet.db.instances import addresses
 from fleet.db.tables import models
 from fleet.objects import BuildRequest
 from fleet.objects.network import Network
+from tests.functional import databases
 from tests.functional.test_moves import Stage
 from tests.worlds import conductor as functional
 from tests.worlds.conductor import Conductor
@@ -50,6 +51,21 @@ def shown(conductor: Conductor, uuid: str) -> list[str]:
     """The addresses that the instance shows."""
     plugs = conductor.operator.show_instance(uuid)["instance"]["interfaces"]
     return [each["address"] for each in plugs or ()]
+
+
+def test_no_addresses_are_counted_for_a_project(conductor: Conductor) -> None:
+    """It does not see how many are used; to list networks costs a member nothing that grows with the fleet."""
+    uuid = a_network(conductor.database)
+    conductor.create(name="web", networks=[{"network": uuid}])
+    assert (1, [1]) == (
+        conductor.operator.show_network(uuid)["used"],
+        [each["used"] for each in conductor.operator.list_networks()],
+    )
+    project = conductor.operator.under("web", is_admin=False)
+    with databases.statements(conductor.database.engine) as sent:
+        assert "net1" == project.show_network(uuid)["name"]
+        assert ["net1"] == [each["name"] for each in project.list_networks()]
+    assert [] == [each for each in sent if "FROM addresses" in each]
 
 
 def test_networks_that_are_made_at_a_time_do_not_overlap(database: Database) -> None:

@@ -95,19 +95,6 @@ def test_the_removal_of_a_group_reads_the_requests_of_its_members(database: Data
     assert [] == scans(plans, "build_requests", "instances", "instance_group_members")
 
 
-def test_a_list_of_networks_counts_the_addresses_of_these(database: Database) -> None:
-    """Each member of a project lists the networks that it may use as often as it likes."""
-    conductor = Conductor(database)
-    for number, project in enumerate(("web", "shop")):
-        wanted = {"name": project, "bridge": "br0", "subnet": f"10.0.{number}.0/24", "projects": [project]}
-        conductor.operator.create_network(wanted)
-    with explained(database) as plans:
-        listed = conductor.operator.under("web", is_admin=False).list_networks()
-    assert [("web", 0)] == [(each["name"], each["used"]) for each in listed]
-    assert any("SEARCH addresses" in plan for plan in plans)
-    assert [] == scans(plans, "addresses")
-
-
 def test_a_look_reads_the_hosts_of_the_present_wave(database: Database) -> None:
     """A maintenance may have all hosts of the fleet, and each conductor looks every two seconds."""
     stage = BalanceStage(database)

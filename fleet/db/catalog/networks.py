@@ -34,7 +34,6 @@ _ALLOWED = sa.select(PROJECTS.c.network_uuid, PROJECTS.c.project_id).order_by(
 )
 _USED = (
     sa.select(ADDRESSES.c.network_uuid, sa.func.count().label("used"))
-    .where(ADDRESSES.c.network_uuid.in_(sa.bindparam("of_networks", expanding=True)))
     .group_by(ADDRESSES.c.network_uuid)
     .order_by(ADDRESSES.c.network_uuid)
 )
@@ -42,7 +41,7 @@ _USED = (
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """A network of the ledger. :param used: addresses that are claimed"""
+    """A network of the ledger. :param used: addresses that are claimed; 0 for a project, which does not see how many"""
 
     row: NetworkRow
     projects: Collection[str]
@@ -92,11 +91,9 @@ def create(tx: Transaction, uuid: str, wanted: Network, now: datetime.datetime) 
 
 def list_all(connection: Transaction | sa.Connection, project: str | None = None) -> list[Known]:
     """Return the networks in the order of their names. :param project: only those that it may use; None: all"""
-    usable = _usable(connection, project)
-    # Those of other projects are not counted: each address of a fleet is a row.
-    counted = connection.execute(_USED, {"of_networks": [each.row.uuid for each in usable]})
-    used = {row.network_uuid: row.used for row in counted}
-    return [dataclasses.replace(each, used=used.get(each.row.uuid, 0)) for each in usable]
+    # All addresses of the fleet are counted.
+    used = {row.network_uuid: row.used for row in connection.execute(_USED)} if project is None else {}
+    return [dataclasses.replace(each, used=used.get(each.row.uuid, 0)) for each in _usable(connection, project)]
 
 
 def find(connection: Transaction | sa.Connection, name: str, project: str | None = None) -> Known:
@@ -106,7 +103,7 @@ def find(connection: Transaction | sa.Connection, name: str, project: str | None
     :raises errors.NotFound: errors.Conflict: several match
     """
     found = _find(connection, name, project)
-    return dataclasses.replace(found, used=_count(connection, found.row.uuid))
+    return found if project is not None else dataclasses.replace(found, used=_count(connection, found.row.uuid))
 
 
 def plugs(
