@@ -184,7 +184,7 @@ _{name}_values() {{
   esac
 }}
 _{name}() {{
-  local cur="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" command="" word next taken i
+  local cur="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" command="" word next taken i name quoted
   for ((i = 1; i < COMP_CWORD; i++)); do
     word="${{COMP_WORDS[i]}}"
     next=" $(_{name}_words "$command") "
@@ -201,8 +201,16 @@ _{name}() {{
       [[ "$taken" == "?" ]] && taken=""
     fi
   fi
-  [[ "$taken" == @* ]] && taken="$({program} complete --names "${{taken#@}}" 2>/dev/null)"
-  COMPREPLY=($(compgen -W "$taken" -- "$cur"))
+  if [[ "$taken" != @* ]]; then
+    COMPREPLY=($(compgen -W "$taken" -- "$cur"))
+    return
+  fi
+  # Others have chosen the names: nothing in them may be expanded, neither here nor in the line that is completed.
+  COMPREPLY=()
+  while IFS= read -r name; do
+    quoted="$(printf %q "$name")"
+    [[ "$name" == "$cur"* || "$quoted" == "$cur"* ]] && COMPREPLY+=("$quoted")
+  done < <({program} complete --names "${{taken#@}}" 2>/dev/null)
 }}
 complete -F _{name} {program}
 """

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 
 import pytest
 
@@ -60,6 +62,25 @@ def test_bash(script, line: str, expected: str) -> None:
         f'source {path}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); _fleet; echo "${{COMPREPLY[@]}}"'
     )
     assert expected == in_shell(["bash", "-c", asked], path.parent)
+
+
+HOSTILE = ("$(touch made)", "`touch made`", "$HOME", "a b", "*", "it's")
+
+
+@pytest.mark.parametrize(("typed", "names"), [("", HOSTILE), ("a", ["a b"]), (r"a\ ", ["a b"]), (r"\$\(", HOSTILE[:1])])
+def test_names_are_data(script, typed: str, names: Sequence[str]) -> None:
+    """A member may call a server as a command: completing its name runs nothing, and neither does the completed line."""
+    path = script("bash")
+    (path.parent / "fleet").write_text("#!/bin/sh\n" + "".join(f"echo {shlex.quote(each)}\n" for each in HOSTILE))
+    asked = (
+        f"cd {path.parent}; source {path}; COMP_WORDS=(fleet server show {shlex.quote(typed)}); COMP_CWORD=3; _fleet; "
+        "eval \"printf '%s\\n' ${COMPREPLY[*]}\""
+    )
+    found = subprocess.run(
+        ["bash", "-c", asked], capture_output=True, text=True, check=True, env={"PATH": f"{path.parent}:/usr/bin:/bin"}
+    )
+    assert [*names] == found.stdout.splitlines()
+    assert not (path.parent / "made").exists()
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
