@@ -14,6 +14,7 @@ from typing import TextIO
 
 import tqdm
 
+from fleet import control_characters
 from fleet.client.connection import Record
 from fleet_cli.base.output import plain_output
 
@@ -44,7 +45,8 @@ class Progress:
             print(text, file=self._stream, flush=True)
             return
         self._bar.n = done
-        self._bar.set_postfix_str(doing)
+        # The bar writes to the terminal itself, past the stream that escapes.
+        self._bar.set_postfix_str(control_characters.one_line(doing))
 
     def show_of(self, done: int, total: int, doing: str) -> None:
         """Do :meth:`show` with a new total."""

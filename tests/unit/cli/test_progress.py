@@ -11,6 +11,7 @@ import pytest
 
 from fleet import states
 from fleet.client import following
+from fleet_cli.base.output import plain_output, progress
 from tests.unit.cli import fakes
 
 BOOT = ["boot", "web", "--flavor", "small", "--count", "3", "--wait"]
@@ -48,6 +49,21 @@ def test_boot_tells_its_progress(run) -> None:
     assert 0 == status
     assert ["0 of 3 builds done: 2 placing, 1 spawning", "3 of 3 builds done"] == told.splitlines()
     assert "" == run(Slow(looks=2), "-q", *BOOT)[2]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_writes_no_control_characters_of_others() -> None:
+    """It shows why a host is held up: an agent has written that."""
+    terminal = Terminal()
+    bar = progress.Progress(2, "hosts", plain_output.PlainStream(terminal))  # type: ignore[arg-type]
+    bar.show(1, "web stays: \x1b]0;owned\x07")
+    bar.close()
+    assert r"web stays: \x1b]0;owned\x07" in terminal.getvalue()
+    assert "\x1b]" not in terminal.getvalue()
 
 
 def test_boot_interrupted(run) -> None:
