@@ -129,7 +129,7 @@ def drain(
     :param moving: the caller waits for moves away itself: wait for builds, deletions, and what comes
     """
     tasks = (*states.BUILD_STEPS, states.DELETING)
-    building = conductor.operator.list_brief(filters={"vm_state": states.BUILDING})
+    building = pages.brief_instances(conductor.operator, {"vm_state": states.BUILDING})
     coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
     placed = _unplaced_moves(conductor, host)
     before = None
@@ -140,7 +140,7 @@ def drain(
         moved = [each["instance_uuid"] for each in (*arriving, *placed.values())]
         found = look(conductor, [*coming, *moved])
         coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
-        there = conductor.operator.list_brief(filters={"host": host})
+        there = pages.brief_instances(conductor.operator, {"host": host})
         under_way: list[Record] = [each for each in there if not ended(each) or each["task_state"]]
         if moving:
             under_way = [each for each in under_way if each["task_state"] in tasks]

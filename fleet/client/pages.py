@@ -13,15 +13,19 @@ from fleet import errors
 from fleet.client.calls import Calls
 from fleet.json_codec import JSONMapping
 from fleet.objects.answers.hosts import HostView, ListedService
-from fleet.objects.answers.instances import InstanceView, MigrationView, SchedulingRequestOf
+from fleet.objects.answers.instances import BriefInstance, InstanceView, MigrationView, SchedulingRequestOf
 from fleet.objects.answers.volumes import SnapshotView, VolumeView
 from fleet.rpc.clients import OperatorCalls
 from fleet.rpc.clients.operator.instances import Moving
 
-View = TypeVar("View", InstanceView, VolumeView, SnapshotView, MigrationView, HostView, ListedService, list[Any])
+View = TypeVar(
+    "View", InstanceView, BriefInstance, VolumeView, SnapshotView, MigrationView, HostView, ListedService, list[Any]
+)
 
 #: The largest instances, volumes and hosts that there can be are then less than an answer may have.
 _BATCH, _VOLUMES, _MOVES, _HOSTS = 100, 100, 1000, 2000
+#: Brief instances have nothing that grows with what users store; their names may be long, and are escaped.
+_BRIEF = 1000
 #: Requests that are asked for at first.
 _REQUESTS = 500
 #: Field of the refusal of an answer that is too large.
@@ -31,6 +35,11 @@ _ANSWER = "answer"
 def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[InstanceView]:
     """Return the instances, the oldest first. :param most: only that many; None: all"""
     return _whole(conductor.operator.list_instances, filters, _BATCH, most)
+
+
+def brief_instances(operator: OperatorCalls, filters: JSONMapping) -> list[BriefInstance]:
+    """Return the instances with few fields, the oldest first."""
+    return _whole(operator.list_brief, filters, _BRIEF)
 
 
 def volumes(operator: OperatorCalls, filters: JSONMapping) -> list[VolumeView]:

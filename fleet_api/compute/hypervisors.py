@@ -200,7 +200,7 @@ class Hypervisors:
         return found
 
     def _servers(self, request: falcon.Request, host: Mapping[str, object]) -> list[ServerThere]:
-        found = self._conductor.operator(request).list_brief(filters={"host": host["host"]})
+        found = pages.brief_instances(self._conductor.operator(request), {"host": host["host"]})
         return [{"uuid": each["uuid"], "name": each["name"]} for each in found]
 
     def _one(self, request: falcon.Request, hypervisor_id: str) -> JSONMapping:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from fleet.client import argument_types, connection, following
+from fleet.client import argument_types, connection, following, pages
 from fleet.client.connection import Record
 from fleet_cli.base import command, listing
 from fleet_cli.base.output import progress
@@ -66,7 +66,7 @@ class DrainHost(command.Command):
             )
         if parsed_args.move:
             self._move(parsed_args)
-        staying = self.conductor.operator.list_brief(filters={"host": host})
+        staying = pages.brief_instances(self.conductor.operator, {"host": host})
         self._say(f"{host} is idle; {len(staying)} instances stay on it")
         self._say(f"To let it take builds again: fleet host enable {host}")
 

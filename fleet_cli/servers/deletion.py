@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from fleet.client import argument_types, connection, following
+from fleet.client import argument_types, connection, following, pages
 from fleet.client.connection import Record
 from fleet_cli.base import command, confirmation
 
@@ -35,7 +35,7 @@ class DeleteServers(command.Command):
         if bool(parsed_args.server) == parsed_args.all:
             raise connection.CommandFailed("name the instances to delete, or use --all")
         if parsed_args.all:
-            meant: list[Record] = list(self.conductor.operator.list_brief(filters={}))
+            meant: list[Record] = list(pages.brief_instances(self.conductor.operator, {}))
             if meant and not parsed_args.yes:
                 everything = f"all {len(meant)} instances"
                 confirmation.ask(f"this would delete {everything}", f"Delete {everything}?", "nothing is deleted")

@@ -218,6 +218,23 @@ def test_waiting_reads_nothing_that_users_have_stored(conductor: Conductor, monk
     assert uuids == following.follow(calls, uuids, 0, lambda ended: None)
 
 
+def test_brief_instances_come_in_parts(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer has more instances than a message carries, however many there are, and the caller gets them all."""
+    monkeypatch.setattr("fleet.client.pages._BRIEF", 2)
+    uuids = conductor.create(name="five", max_count=5, min_count=5)
+    largest = 0
+
+    def call(method: str, **arguments: Any) -> Any:
+        nonlocal largest
+        answer = getattr(conductor.operator, method)(**arguments)
+        largest = max(largest, len(answer))
+        return answer
+
+    found = pages.brief_instances(OperatorCalls(call), {"vm_state": "building"})
+    assert (uuids, 2) == ([each["uuid"] for each in found], largest)
+    assert set(instance_listing.BRIEF) == found[0].keys()
+
+
 UUID = factories.uuid(1)
 NAMES = ("b", "a", "c", "a", "b")
 PLACES: tuple[str | None, ...] = ("h2", None, "h1", "h1", None)

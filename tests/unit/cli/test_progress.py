@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet import states
-from fleet.client import following
+from fleet.client import following, pages
 from fleet_cli.base.output import plain_output, progress
 from tests.unit.cli import fakes
 
@@ -110,6 +110,15 @@ def test_deleting_all_is_asked_about(
     assert (status, True) == (found, told in complaints)
     assert (2 if status else 0) == len(conductor.instances)
     assert ("is being deleted." in printed) == (status == 0)
+
+
+def test_a_large_fleet_is_deleted(run) -> None:
+    """Its instances are listed in parts: no answer could have them all."""
+    conductor = fakes.Conductor()
+    conductor.create({"name": "web", "count": 3})
+    assert 0 == run(conductor, "server", "delete", "--all", "--yes")[0]
+    (asked,) = conductor.sent("list_instances")
+    assert {"filters": {}, "brief": True, "limit": pages._BRIEF} == asked
 
 
 @pytest.mark.parametrize(("argv", "what"), [([], "being deleted"), (["--wait"], "deleted")])
