@@ -188,13 +188,18 @@ def test_a_server_that_does_not_answer() -> None:
     [
         pytest.param(b"", id="the connection is closed"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", id="half of an answer"),
-        pytest.param(b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 6\r\n\r\n<html>", id="a proxy waits no longer"),
+        pytest.param(
+            # Without "close" the repeated request could go to this connection, before its end has arrived.
+            b"HTTP/1.1 504 Gateway Timeout\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>",
+            id="a proxy waits no longer",
+        ),
     ],
 )
 def test_a_request_whose_connection_is_lost_is_repeated_with_its_token(answer: bytes) -> None:
     """It may have been accepted: a user who reads that fleet-api is not there would build everything a second time."""
     bodies: list[Any] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
         thread = threading.Thread(target=_answer_each, args=(listening, answer, bodies))
         thread.start()
         there = HttpConnection(f"http://127.0.0.1:{listening.getsockname()[1]}")
