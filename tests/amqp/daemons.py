@@ -57,7 +57,7 @@ instances_path = {instances_path}
 connection = {database_url}
 [conductor]
 workers = 2
-sweep_interval = 1
+sweep_interval = 2
 placing_timeout = 6
 retry_interval = 1
 {conductor}[fake]
