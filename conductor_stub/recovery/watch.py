@@ -28,7 +28,7 @@ from fleet.objects import Aggregate
 METADATA, ON, OFF = "recovery", "on", "off"
 #: Seconds without a look of any conductor, after which the waits begin anew: hosts may have been silent in the gap.
 GAP_S = 60
-#: Recoveries that one look begins. The others begin with the next looks: an operator who pauses recoveries waits for a look.
+#: A look begins so many recoveries at most, and the next looks begin the others: ``recovery pause`` waits until a look ends.
 _MOST_BEGUN = 50
 
 

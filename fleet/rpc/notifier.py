@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the notifier, which sends in a thread of its own. Each program that tells others what it does calls it once."""
+"""Opens the notifier, which sends notifications in a thread of its own. Each program that sends some calls it once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dataclasses
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import oslo_messaging
@@ -73,8 +73,8 @@ def get_notifier(
 
 @dataclasses.dataclass(frozen=True)
 class _Notification:
-    by: oslo_messaging.Notifier
-    level: str
+    #: Method of oslo.messaging's notifier, by its level.
+    emit: Callable[[object, str, object], object]
     context: object
     event_type: str
     payload: object
@@ -82,7 +82,7 @@ class _Notification:
     def send(self) -> None:
         if isinstance(self.context, RequestContext):
             self.context.update_store()  # log lines about it have the id of its request
-        getattr(self.by, self.level)(self.context, self.event_type, self.payload)
+        self.emit(self.context, self.event_type, self.payload)
 
 
 class Outbox:
@@ -125,7 +125,7 @@ class Outbox:
             try:
                 notification.send()
             except Exception:
-                # Nobody is left who could receive the error: what it tells of is done.
+                # No caller receives the error: the notification tells of work that is done.
                 LOG.warning("Notification %s was not sent", notification.event_type, exc_info=True)
 
     def _next(self) -> _Notification | None:
@@ -164,7 +164,7 @@ class BackgroundNotifier:
         return BackgroundNotifier(self.notifier.prepare(publisher_id=publisher_id), self.outbox)
 
     def info(self, context: object, event_type: str, payload: object) -> None:
-        self.outbox.put(_Notification(self.notifier, "info", context, event_type, payload))
+        self.outbox.put(_Notification(self.notifier.info, context, event_type, payload))
 
     def error(self, context: object, event_type: str, payload: object) -> None:
-        self.outbox.put(_Notification(self.notifier, "error", context, event_type, payload))
+        self.outbox.put(_Notification(self.notifier.error, context, event_type, payload))

@@ -255,8 +255,8 @@ def test_notifications(rabbitmq_url: str, topic: str, client: str, server: str) 
 
 
 def test_the_broker_restarts(node: private_servers.RabbitMQ, topic: str) -> None:
-    """Client and server connect again. While it is away, whoever does not want to wait is told why, and a cast waits: it
-    arrives once.
+    """Client and server connect again. While the broker is away, ``refusal`` returns the reason, and a cast waits. The
+    server receives the cast once.
     """
     with serving(node.url, LEAN, topic) as endpoint, opened(node.url, LEAN) as bus:
         calls = client_of(bus, topic)

@@ -196,7 +196,7 @@ def test_a_server_that_does_not_answer() -> None:
     ],
 )
 def test_a_request_whose_connection_is_lost_is_repeated_with_its_token(answer: bytes) -> None:
-    """It may have been accepted: a user who reads that fleet-api is not there would build everything a second time."""
+    """The conductor may have accepted it. After "cannot be reached", a user would build everything a second time."""
     bodies: list[Any] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(60)
