@@ -18,9 +18,7 @@ from fleet.objects import Attachment, BootData, Claim, FailedAttempt, Finish, Im
 from fleet.objects.guest_restarts import Fate, RestartLimits
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI
 
-#: Field of the refusal of an answer that no broker carries.
-_ANSWER = "answer"
-#: Instances in one answer then. Users choose how much metadata each has.
+#: Instances in one answer, if all are too large for one. Users choose how much metadata each has.
 _PART = 50
 
 
@@ -149,7 +147,7 @@ class BuildCalls:
         try:
             return self._read(context, host, None)
         except errors.InvalidInput as refused:
-            if refused.field != _ANSWER:
+            if refused.field != refused.ANSWER:
                 raise
         uuids = self._patience.call(None, self._conductor.compare_instances, context, {host: []}).get(host, [])
         parts = (uuids[start : start + _PART] for start in range(0, len(uuids), _PART))

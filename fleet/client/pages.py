@@ -28,8 +28,6 @@ _BATCH, _VOLUMES, _MOVES, _HOSTS = 100, 100, 1000, 2000
 _BRIEF = 1000
 #: Requests that are asked for at first.
 _REQUESTS = 500
-#: Field of the refusal of an answer that is too large.
-_ANSWER = "answer"
 
 
 def instances(conductor: Calls, filters: JSONMapping, most: int | None = None) -> list[InstanceView]:
@@ -120,7 +118,7 @@ def requests(
         try:
             part = operator.requests_of(uuids=list(uuids[start : start + at_once]), **which)
         except errors.InvalidInput as refused:
-            if refused.field != _ANSWER or at_once == 1:
+            if refused.field != refused.ANSWER or at_once == 1:
                 raise
             at_once = max(at_once // 4, 1)
             continue

@@ -66,6 +66,8 @@ class InvalidInput(FleetError):
     reason_code = Reason.MISCONFIGURED
     final = True
     template = "{field} {reason}"
+    #: The field, if the answer is larger than a message may be. The caller may ask for parts.
+    ANSWER: ClassVar[str] = "answer"
     field: str
     reason: str
 

@@ -102,7 +102,7 @@ def reply_body(msg_id: str, result: object = None, failure: object = None, endin
     reason = (
         f"is too large: {len(body) // 2**20} MiB, and a message has at most {MOST_BYTES // 2**20}. Ask for less of it"
     )
-    refusal = errors.InvalidInput(field="answer", reason=reason)
+    refusal = errors.InvalidInput(field=errors.InvalidInput.ANSWER, reason=reason)
     return reply_body(msg_id, failure=(type(refusal), refusal, None))
 
 
