@@ -17,6 +17,7 @@ from conductor_stub.balance.trying import Trying
 from conductor_stub.moves import acceptance
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.parts import Tell
+from conductor_stub.steps.apart import apart
 from conductor_stub.steps.balance_settings import BalanceSettings
 from conductor_stub.steps.limits import StepContext
 from fleet import balance_states, errors, failpoints, move_states
@@ -68,23 +69,15 @@ class BalanceKeeper:
     def look(self) -> None:
         """Continue the moves that are under way, and begin rounds of the aggregates that are due."""
         for row in self._database.read(balances.moving):
-            self._quietly(row.aggregate, lambda row=row: self._move(row))
+            with apart(f"Balancing of aggregate {row.aggregate}"):
+                self._move(row)
         modes = self._database.read(_modes)
         for gone in self._measured - modes.keys():
             metrics.BALANCE_ABOVE_MEAN.remove(gone)
         self._measured &= modes.keys()
         for aggregate, mode in modes.items():
-            self._quietly(aggregate, lambda aggregate=aggregate, mode=mode: self._look_at(aggregate, mode))
-
-    def _quietly(self, aggregate: str, work: Any) -> None:
-        """Log an error of one aggregate, so that the others go on."""
-        try:
-            work()
-        except errors.DatabaseError:
-            raise
-        except errors.FleetError as failure:
-            if self._said.due(aggregate) is not None:
-                LOG.error("Balancing of aggregate %s: %s", aggregate, failure.message)
+            with apart(f"Balancing of aggregate {aggregate}"):
+                self._look_at(aggregate, mode)
 
     def _look_at(self, aggregate: str, mode: str) -> None:
         now = self._clock()

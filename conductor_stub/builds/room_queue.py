@@ -25,6 +25,7 @@ from conductor_stub.builds import wake_choice
 from conductor_stub.builds.machine import BuildMachine
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.wake_choice import Choice, Wake
+from conductor_stub.steps.apart import apart
 from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import failpoints, states
 from fleet.clock import Clock, seconds, utcnow
@@ -105,7 +106,8 @@ class RoomQueue:
         due = self._database.read(queued_builds.due, self._clock(), BATCH)
         over = [row for row in due if row.wait_until <= self._clock()]
         for row in over:
-            self._end(row)
+            with apart(f"The end of build {row.uuid}"):
+                self._end(row)
         left = [row for row in due if row not in over]
         woken = self._database.write(recheck, left, pulse.changed, self._step_context())
         metrics.WAKES.labels("recheck").inc(len(woken))

@@ -63,7 +63,8 @@ class BuildSweeper(PlacedSweeper[RequestedInstance, errors.FleetError]):
         overdue = self._database.read(builds.past_deadline, now, BATCH)
         self._database.read(_count, now)
         for row in overdue:
-            self._end(row)
+            with self._apart(row):
+                self._end(row)
         return len(overdue)
 
     def retry_lost(self) -> int:
@@ -73,18 +74,22 @@ class BuildSweeper(PlacedSweeper[RequestedInstance, errors.FleetError]):
         left = self._database.read(builds.left_guests, self._clock(), BATCH)
         waiting = []
         for row in overdue:
-            if row.task_state == states.DELETING:
-                self._terminate_again(row)
-            elif row.task_state == states.SPAWNING:
-                timeout_s = self._limits.spawn_timeout_s
-                self._give_up_host(row, f"host {row.host} did not finish spawning in {timeout_s:.0f} s")
-            else:
-                waiting.append(row)
+            with self._apart(row):
+                if row.task_state == states.DELETING:
+                    self._terminate_again(row)
+                elif row.task_state == states.SPAWNING:
+                    timeout_s = self._limits.spawn_timeout_s
+                    self._give_up_host(row, f"host {row.host} did not finish spawning in {timeout_s:.0f} s")
+                else:
+                    waiting.append(row)
         self._hand_out(waiting)
-        gone = sum(self._give_up_host(row, f"host {row.host} stopped sending heartbeats") for row in stranded)
-        metrics.SWEEPER_ACTIONS.labels("give up the host").inc(gone)
+        for row in stranded:
+            with self._apart(row):
+                gone = self._give_up_host(row, f"host {row.host} stopped sending heartbeats")
+                metrics.SWEEPER_ACTIONS.labels("give up the host").inc(gone)
         for given_up in left:
-            self._remove_guest(given_up)
+            with self._apart(given_up):
+                self._remove_guest(given_up)
         return len(overdue) + len(stranded) + len(left)
 
     def _hand_out(self, rows: Sequence[RequestedInstance]) -> None:
@@ -94,7 +99,9 @@ class BuildSweeper(PlacedSweeper[RequestedInstance, errors.FleetError]):
             return row.uuid if row.shelved else row.reservation_id, row.attempt
 
         for _request, group in itertools.groupby(sorted(rows, key=request), request):
-            metrics.SWEEPER_ACTIONS.labels("hand out again").inc(self._hand_out_again(list(group)))
+            those = list(group)
+            with self._apart(those[0]):
+                metrics.SWEEPER_ACTIONS.labels("hand out again").inc(self._hand_out_again(those))
 
     def _give_up_host(self, row: RequestedInstance, reason: str) -> bool:
         """Return False if the build has moved on, or waits for its host."""

@@ -12,6 +12,7 @@ from oslo_utils import uuidutils
 from conductor_stub.maintenance import draining, working
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.parts import Tell
+from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
@@ -68,15 +69,10 @@ class MaintenanceKeeper:
         self._measure()
         for plan in self._database.read(maintenances.going_on):
             for row in self._database.read(maintenances.wave, plan.uuid):
-                try:
+                with apart(f"Maintenance {plan.name}: host {row.host}") as failed:
                     self._go_on(plan, row)
-                except errors.DatabaseError:
-                    raise
-                except errors.FleetError as failure:
-                    # One host does not hold the others up.
-                    if self._said.due(row.host) is not None:
-                        LOG.error("Maintenance %s: host %s: %s", plan.name, row.host, failure.message)
-                    self._database.write(draining.tell, row.id, [failure.message], self._clock())
+                if failed.problem:
+                    self._database.write(draining.tell, row.id, [failed.problem], self._clock())
             ended = not self._database.read(maintenances.wave, plan.uuid)
             if ended and self._database.write(_end, plan.uuid, self._clock()):
                 self._notify(plan, None, maintenance_states.ENDED)

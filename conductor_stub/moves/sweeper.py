@@ -35,7 +35,8 @@ class MoveSweeper(PlacedSweeper[Move, Move]):
     def sweep(self) -> int:
         overdue = [Move(*pair) for pair in self._database.read(moves.due, self._clock(), BATCH)]
         for move in overdue:
-            self._sweep_one(move)
+            with self._apart(move):
+                self._sweep_one(move)
         return len(overdue) + self._confirm_waiting()
 
     def _sweep_one(self, move: Move) -> None:
@@ -68,15 +69,19 @@ class MoveSweeper(PlacedSweeper[Move, Move]):
         waiting = self._database.read(moves.unconfirmed, since, BATCH) if window_s else []
         for pair in waiting:
             move = Move(*pair)
-            context = self._context(move)
-            try:
-                confirmed = self._database.write(acceptance.confirm, move.instance.uuid, self._step_context(move))
-            except (errors.Conflict, errors.NotFound) as decided:
-                LOG.debug("A resize is not confirmed, because it has changed meanwhile: %s", decided)
-                continue
-            LOG.info("Confirming a resize by itself: it has waited for %.0f s", window_s)
-            self._placement.notify(context, confirmed)
+            with self._apart(move):
+                self._confirm(move)
         return len(waiting)
+
+    def _confirm(self, move: Move) -> None:
+        context = self._context(move)
+        try:
+            confirmed = self._database.write(acceptance.confirm, move.instance.uuid, self._step_context(move))
+        except (errors.Conflict, errors.NotFound) as decided:
+            LOG.debug("A resize is not confirmed, because it has changed meanwhile: %s", decided)
+            return
+        LOG.info("Confirming a resize by itself: it has waited for %.0f s", self._limits.resize_confirm_window_s)
+        self._placement.notify(context, confirmed)
 
     def _context(self, row: Move) -> RequestContext:
         context = new_context().under(row.request_id)

@@ -40,7 +40,8 @@ class PowerSweeper(TimedSweeper[RequestedInstance, PowerTimeout]):
         due = self._database.read(instances.shelved_until, self._clock(), BATCH)
         for row in due:
             metrics.SWEEPER_ACTIONS.labels("offload").inc()
-            self._intake.offload(self._context(row), row)
+            with self._apart(row):
+                self._intake.offload(self._context(row), row)
         return len(due)
 
     def _overdue(self) -> Sequence[RequestedInstance]:

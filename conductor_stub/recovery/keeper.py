@@ -11,6 +11,7 @@ from oslo_utils import uuidutils
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.recovery import evacuation, fencing, watch
 from conductor_stub.recovery.watch import Watch
+from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.fence import Fence, Order
 from conductor_stub.steps.recovery_settings import RecoverySettings
@@ -73,14 +74,8 @@ class RecoveryKeeper:
         for row in self._database.read(recoveries.due, self._clock()):
             if row.host in seen.stopped and not row.asked:
                 continue
-            try:
+            with apart(f"The recovery of host {row.host}"):
                 self._go_on(row, down_time_s)
-            except errors.DatabaseError:
-                raise
-            except errors.FleetError as failure:
-                # One host does not hold the others up.
-                if self._said.due(row.host) is not None:
-                    LOG.error("The recovery of host %s: %s", row.host, failure.message)
 
     def _go_on(self, row: RecoveryRow, down_time_s: float) -> None:
         if row.status == recovery_states.FENCING:
@@ -136,9 +131,10 @@ class RecoveryKeeper:
             plan, message = self._plan(row.host, [each.instance_uuid for each in state.waiting])
             self._database.write(evacuation.take_plan, row.uuid, plan, message, self._clock())
         for guest in state.waiting:
-            context = new_context().about(instance_uuid=guest.instance_uuid, host=row.host)
-            uuid = uuidutils.generate_uuid()
-            asked = self._placement.step_context(context)
-            move = self._database.write(evacuation.begin_move, row.uuid, guest.id, uuid, parallel, asked)
-            if move is not None:
-                self._placement.hand_out(context.about(migration=uuid), [uuid], move.attempt)
+            with apart(f"The evacuation of {guest.instance_uuid} from host {row.host}"):
+                context = new_context().about(instance_uuid=guest.instance_uuid, host=row.host)
+                uuid = uuidutils.generate_uuid()
+                asked = self._placement.step_context(context)
+                move = self._database.write(evacuation.begin_move, row.uuid, guest.id, uuid, parallel, asked)
+                if move is not None:
+                    self._placement.hand_out(context.about(migration=uuid), [uuid], move.attempt)

@@ -14,11 +14,13 @@ Every conductor sweeps. Each act compares and sets the row, so of two sweepers, 
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Sequence
 from typing import Generic
 
 from oslo_log import log as logging
 
+from conductor_stub.steps.apart import apart
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.machine import EndT, PlacedRow, RowT, TimedRow
 from conductor_stub.steps.placement import Placement
@@ -53,6 +55,11 @@ class Sweeper(abc.ABC, Generic[RowT, EndT]):
     def _step_context(self, row: RowT) -> StepContext:
         return StepContext(self._limits, self._clock(), row.request_id)
 
+    @staticmethod
+    def _apart(row: RowT) -> contextlib.AbstractContextManager[object]:
+        """A row that cannot be acted on does not hold the others up."""
+        return apart(f"The sweep of row {row.uuid}")
+
     def _end(self, row: RowT) -> bool:
         """End the row if its deadline has passed; return whether it has."""
         context = self._context(row)
@@ -80,8 +87,9 @@ class TimedSweeper(Sweeper[RowT, EndT]):
     def sweep(self) -> int:
         overdue = self._overdue()
         for row in overdue:
-            if not self._end(row) and (repeated := self._postpone(row)) is not None:
-                self._again(self._context(row), repeated)
+            with self._apart(row):
+                if not self._end(row) and (repeated := self._postpone(row)) is not None:
+                    self._again(self._context(row), repeated)
         return len(overdue)
 
 

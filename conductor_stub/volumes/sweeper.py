@@ -43,7 +43,8 @@ class VolumeSweeper(PlacedSweeper[VolumeRow, VolumeRow]):
         self._database.read(_count, now)
         overdue = self._database.read(volumes.due, now, BATCH)
         for row in overdue:
-            self._sweep_one(row)
+            with self._apart(row):
+                self._sweep_one(row)
         return len(overdue)
 
     def _sweep_one(self, row: VolumeRow) -> None:
