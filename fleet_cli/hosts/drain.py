@@ -73,7 +73,7 @@ class DrainHost(command.Command):
     def _move(self, parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some instances are left"""
         host = parsed_args.host
-        there = len(self.conductor.operator.show_host(name=host)["instances"])
+        there = len(pages.brief_instances(self.conductor.operator, {"host": host}))
         with progress.shown(there, "moves", self.app.options.verbose_level) as shown:
             run = emptying.Emptying(
                 self.conductor,

@@ -17,7 +17,7 @@ from fleet import errors, move_states, states
 from fleet.client import pages, ways
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
-from fleet.objects.answers.instances import InstanceView, MigrationView
+from fleet.objects.answers.instances import BriefInstance, MigrationView
 
 _PAUSE_S = 0.5
 _OFFLOAD = "shelve_offload_instance"
@@ -32,7 +32,7 @@ class Look:
     """
 
     is_down: bool
-    movable: list[InstanceView]
+    movable: list[BriefInstance]
     moving: list[MigrationView]
     finished: list[MigrationView]
     left: dict[str, str]
@@ -113,8 +113,9 @@ class Emptying:
     def _look(self) -> Look:
         # In this order: an instance that has left since the records were read still has its move among them.
         records = pages.migrations(self._conductor.operator, {"host": self._host})
-        host = self._conductor.operator.show_host(name=self._host)
-        is_down = not any(each["state"] == "up" for each in host["nodes"])
+        there = pages.brief_instances(self._conductor.operator, {"host": self._host})
+        state, _status = self._conductor.operator.list_host_states(names=[self._host]).get(self._host, ("down", ""))
+        is_down = state != "up"
         away = [each for each in records if each["source_compute"] == self._host]
         moving = [each for each in away if each["status"] in move_states.UNDER_WAY]
         finished = [each for each in away if each["status"] == move_states.FINISHED]
@@ -124,7 +125,7 @@ class Emptying:
                 look.left[each["instance_uuid"]] = "its resize waits to be confirmed or reverted"
         busy = {each["instance_uuid"] for each in (*moving, *finished)}
         ended = {each["uuid"]: each for each in records if each["status"] not in move_states.IN_PROGRESS}
-        for instance in host["instances"]:
+        for instance in there:
             if instance["uuid"] in busy or instance["uuid"] in self._refused:
                 continue
             if instance["task_state"] == states.SHELVING_OFFLOADING:
@@ -137,7 +138,7 @@ class Emptying:
                 look.movable.append(instance)
         return look
 
-    def _why_not(self, instance: InstanceView, ended: Mapping[str, MigrationView], is_down: bool) -> str:
+    def _why_not(self, instance: BriefInstance, ended: Mapping[str, MigrationView], is_down: bool) -> str:
         name = instance["name"]
         # A stopped instance cannot be started on a host that is down, so it may be evacuated as it is.
         stopped_there = instance["vm_state"] in states.AT_REST and is_down
@@ -153,7 +154,7 @@ class Emptying:
             return f"{name} stays: {(failure and failure.get('message')) or 'its move is ' + move['status']}"
         return ""
 
-    def _begin(self, next_ones: Sequence[InstanceView], is_down: bool) -> None:
+    def _begin(self, next_ones: Sequence[BriefInstance], is_down: bool) -> None:
         if is_down:
             for each in next_ones:
                 self._ask(each["uuid"], "evacuate_instance")

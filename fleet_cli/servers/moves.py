@@ -14,7 +14,7 @@ from fleet import move_states, states
 from fleet.client import argument_types, connection, following, pages
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
-from fleet.objects.answers.instances import InstanceView
+from fleet.objects.answers.instances import BriefInstance
 from fleet_cli.base import build_arguments, command, listing, several
 
 COLUMNS = (
@@ -147,9 +147,9 @@ class EvacuateServer(_Move):
         accepted, refused = several.ask(meant, lambda uuid: operator.evacuate_instance(name=uuid, **where))
         several.conclude(meant, refused, *self.failures(parsed_args, accepted))
 
-    def _on(self, host: str) -> list[InstanceView]:
+    def _on(self, host: str) -> list[BriefInstance]:
         """Return the instances of a host. :raises errors.NotFound: there is no such host"""
-        there = self.conductor.operator.show_host(name=host)["instances"]
+        there = pages.brief_instances(self.conductor.operator, {"host": host})
         may = (states.ACTIVE, *states.AT_REST)
         left = [each for each in there if each["vm_state"] not in may or each["task_state"] is not None]
         for each in left:

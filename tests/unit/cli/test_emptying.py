@@ -54,9 +54,10 @@ class Host(fakes.Conductor):
 
     def ask(self, method: str, **arguments: Any) -> Any:
         self.calls.append((method, arguments))
-        if method == "show_host":
-            nodes = [{"state": "up" if self.up else "down"}]
-            return {"nodes": nodes, "instances": [dict(each) for each in self.there.values()]}
+        if method == "list_host_states":
+            return {HOST: ["up" if self.up else "down", "enabled"]}
+        if method == "list_instances":
+            return [dict(each) for each in self.there.values()]
         if method == "list_migrations":
             self._go_on()
             self._offload()
@@ -182,7 +183,7 @@ def test_a_look_reads_the_host_once() -> None:
         each["vm_state"] = states.STOPPED
     assert 20 == len(empty(host)[1])
     looks = [method for method, _arguments in host.calls]
-    assert looks.count("list_migrations") == looks.count("show_host")
+    assert looks.count("list_migrations") == looks.count("list_instances")
 
 
 def test_shelved_instances_are_offloaded() -> None:

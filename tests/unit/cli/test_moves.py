@@ -34,8 +34,8 @@ class Migrations(fakes.Conductor):
         known = super().ask(method, **arguments)
         if method == "list_migrations":
             return [{**RECORD, **self.ends.pop(0)}]
-        if method == "show_host":
-            return {"instances": list(self.instances.values())}
+        if method == "list_instances":
+            return list(self.instances.values())
         return {**RECORD, "status": "accepted"} if known is None else known
 
 
