@@ -20,7 +20,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import moves
-from fleet.db.operations import recoveries
+from fleet.db.operations import recoveries, silence
 from fleet.db.operations.recoveries import Whereabouts
 from fleet.db.tables.operations.recovery import RecoveryGuestRow, RecoveryRow
 
@@ -100,7 +100,7 @@ def begin_move(
 
     :param migration: uuid of its record, so that a repeated transaction finds it
     """
-    fleet = recoveries.lock_fleet(tx, ctx.now)
+    fleet = silence.lock_fleet(tx, ctx.now)
     row = recoveries.lock(tx, recovery)
     each = recoveries.guest(tx, guest)
     if each is not None and each.migration_uuid == migration:

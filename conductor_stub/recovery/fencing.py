@@ -19,7 +19,7 @@ from fleet import failpoints, recovery_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates, services
-from fleet.db.operations import recoveries
+from fleet.db.operations import recoveries, silence
 from fleet.db.tables.operations.recovery import RecoveryRow
 
 #: Key of an aggregate's metadata: the fence of its hosts.
@@ -35,7 +35,7 @@ def take(
     tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, down_time_s: float, now: datetime.datetime
 ) -> Order | None:
     """Take the lease. Return the fence that this conductor must run; None if there is none to run."""
-    fleet = recoveries.lock_fleet(tx, now)
+    fleet = silence.lock_fleet(tx, now)
     row = recoveries.lock(tx, uuid)
     fence, command, problem = _chosen(tx, row.host, settings)
     if row.status == recovery_states.FENCING and row.lease == lease:

@@ -72,7 +72,7 @@ class RecoveryKeeper:
         if seen.paused:
             return
         for row in self._database.read(recoveries.due, self._clock()):
-            if row.host in seen.stopped and not row.asked:
+            if seen.stops(row.host) and not row.asked:
                 continue
             with apart(f"The recovery of host {row.host}"):
                 self._go_on(row, down_time_s)

@@ -21,7 +21,7 @@ from fleet.clock import Clock
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
-from fleet.db.operations import recoveries
+from fleet.db.operations import recoveries, silence
 from fleet.db.tables.operations.recovery import RecoveryRow
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
@@ -53,8 +53,8 @@ class RecoveryManager:
         def read(connection: Connection) -> JSONObject:
             rows = recoveries.newest(connection, limit)
             counts = recoveries.counts(connection, [row.uuid for row in rows])
-            domains = recoveries.domains(connection)
-            fleet = domains.get(recoveries.FLEET)
+            domains = silence.domains(connection)
+            fleet = domains.get(silence.FLEET)
             return {
                 "recoveries": [{**_view(row), "guests": counts[row.uuid]} for row in rows],
                 "domains": [
@@ -122,7 +122,7 @@ def _view(row: RecoveryRow) -> JSONObject:
 
 def _switch(tx: Transaction, uuid: str | None) -> JSONObject:
     if uuid is None:
-        fleet = recoveries.domains(tx).get(recoveries.FLEET)
+        fleet = silence.domains(tx).get(silence.FLEET)
         return {"paused": fleet is not None and fleet.paused}
     row = recoveries.get(tx, uuid)
     return {"paused": row.paused, "status": row.status}
@@ -138,7 +138,7 @@ def _start(tx: Transaction, host: str, down_time_s: float, now: datetime.datetim
         raise errors.NotFound(kind="Host", name=host)
     if services.is_up(service, now, down_time_s):
         raise errors.Conflict(kind="Host", name=host, reason="is up: a recovery is for hosts that are down")
-    recoveries.lock_fleet(tx, now)
+    silence.lock_fleet(tx, now)
     if not recoveries.is_open(tx, host):
         return recoveries.get(tx, watch.begin(tx, host, now, service.last_seen_up, asked=True))
     row = recoveries.open_of(tx, host)

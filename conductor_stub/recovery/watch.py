@@ -18,9 +18,9 @@ from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, failpoints
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Transaction
-from fleet.db.hosts import aggregates, labels, services
-from fleet.db.operations import maintenances, recoveries
-from fleet.db.operations.recoveries import FLEET, Agent
+from fleet.db.hosts import aggregates, labels
+from fleet.db.operations import maintenances, recoveries, silence
+from fleet.db.operations.silence import FLEET, Agent
 from fleet.db.tables.operations.recovery import RecoveryDomainRow
 from fleet.objects import Aggregate
 
@@ -37,14 +37,27 @@ class Watch:
     """The result of one look at all hosts.
 
     :param begun: hosts by the uuid of their new recovery
-    :param stopped: hosts of domains in which too many are silent
-    :param domains: silent hosts and all hosts of these domains
+    :param hosts: of domains of the fleet in which too many are silent
+    :param domains: those domains, with their silent and all their hosts
     """
 
     begun: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    stopped: Collection[str] = ()
+    hosts: Collection[str] = ()
     domains: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     paused: bool = False
+
+    def stops(self, host: str) -> bool:
+        """Return True if too many hosts are silent in the fleet, or in the domain of the host."""
+        return FLEET in self.domains or host in self.hosts
+
+
+@dataclasses.dataclass(frozen=True)
+class _Domain:
+    """The agents of a domain that are silent and all of them, of those that count; the hosts of the domain."""
+
+    silent: int
+    counted: int
+    hosts: Collection[str] = ()
 
 
 def is_used(connection: Connection, settings: RecoverySettings) -> bool:
@@ -56,38 +69,36 @@ def is_used(connection: Connection, settings: RecoverySettings) -> bool:
 @failpoints.commits("conductor.recovery_look")
 def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: datetime.datetime) -> Watch:
     """Count the silent hosts of each domain, and begin the recoveries that are due."""
-    fleet = recoveries.lock_fleet(tx, now)
-    known = recoveries.domains(tx)
-    agents = recoveries.agents(tx)
-    down = [each for each in agents if not services.is_up(each, now, down_time_s)]
-    members = _domains(tx, agents, settings.domain_label if down else None)
+    fleet = silence.lock_fleet(tx, now)
+    known = silence.domains(tx)
+    down = silence.down_agents(tx, now, down_time_s)
+    members = _domains(tx, down, settings.domain_label if down else None)
     stopped: dict[str, tuple[int, int]] = {}
     calm_since = now if now - fleet.looked_at > seconds(GAP_S) else fleet.calm_since
     since = {}
-    for name, hosts in members.items():
-        counted = [each for each in hosts if _counts(each)]
-        silent = sum(not services.is_up(each, now, down_time_s) for each in counted)
-        if silent > max(1, settings.largest_share * len(counted)):
-            stopped[name] = (silent, len(counted))
-        since[name] = _note(tx, name, known.get(name), calm_since, now, (silent, len(counted)), name in stopped)
-    recoveries.forget_domains(tx, known.keys() - members.keys() - {FLEET})
-    of_host = {each.host: name for name, hosts in members.items() if name != FLEET for each in hosts}
-    those = {each.host for name in stopped for each in members[name]}
+    for name, domain in members.items():
+        counts = (domain.silent, domain.counted)
+        if domain.silent > max(1, settings.largest_share * domain.counted):
+            stopped[name] = counts
+        since[name] = _note(tx, name, known.get(name), calm_since, now, counts, name in stopped)
+    silence.forget_domains(tx, known.keys() - members.keys() - {FLEET})
+    of_host = {host: name for name, domain in members.items() for host in domain.hosts}
+    seen = Watch({}, {host for name in stopped for host in members[name].hosts}, stopped, fleet.paused)
     if fleet.paused:
-        return Watch(stopped=those, domains=stopped, paused=True)
+        return seen
     wait_s = max(settings.wait_time_s, down_time_s)
     covered = _covered(aggregates.having(tx, METADATA), settings.enabled) if down else {}
     due = {}
     for each in down:
         calm = max(since[FLEET], since.get(of_host.get(each.host, FLEET), since[FLEET]))
-        if covered.get(each.host, settings.enabled) and each.host not in those and _is_due(each, calm, now, wait_s):
+        if covered.get(each.host, settings.enabled) and not seen.stops(each.host) and _is_due(each, calm, now, wait_s):
             due[each.host] = each
     # A maintenance may switch off what it has emptied.
     wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx) - maintenances.taken_hosts(tx, now)
     begun = {}
     for host in sorted(wanted & due.keys())[:_MOST_BEGUN]:
         begun[begin(tx, host, now, due[host].last_seen_up)] = host
-    return Watch(begun, those, stopped)
+    return dataclasses.replace(seen, begun=begun)
 
 
 def begin(
@@ -105,12 +116,6 @@ def begin(
     return uuid
 
 
-def _counts(agent: Agent) -> bool:
-    """Return True if the host counts in the share of silent hosts. Hosts that an operator has stopped do not count."""
-    by_operator = agent.disabled and not (agent.disabled_reason or "").startswith(services.AUTO)
-    return agent.last_seen_up is not None and not agent.forced_down and not by_operator
-
-
 def _is_due(agent: Agent, calm_since: datetime.datetime, now: datetime.datetime, wait_s: float) -> bool:
     if agent.forced_down:
         return True
@@ -120,17 +125,21 @@ def _is_due(agent: Agent, calm_since: datetime.datetime, now: datetime.datetime,
     return now - max(agent.last_seen_up, calm_since) >= seconds(wait_s)
 
 
-def _domains(tx: Transaction, agents: Sequence[Agent], label: str | None) -> dict[str, list[Agent]]:
-    """The hosts of the fleet, and those of each value of ``label``."""
-    found: dict[str, list[Agent]] = collections.defaultdict(list)
-    found[FLEET] = list(agents)
+def _domains(tx: Transaction, down: Sequence[Agent], label: str | None) -> dict[str, _Domain]:
+    """Return the fleet, without its hosts, and the domain of each value of ``label``."""
+    silent = {each.host for each in down if each.counts}
+    found = {FLEET: _Domain(len(silent), silence.counted(tx))}
     if label is not None:
         known = labels.of_hosts(tx)
-        for each in agents:
+        members: dict[str, list[Agent]] = collections.defaultdict(list)
+        for each in silence.agents(tx):
             value = known.get(each.host, {}).get(label)
             if value:
-                found[value].append(each)
-    return dict(found)
+                members[value].append(each)
+        for name, those in members.items():
+            hosts = {each.host for each in those}
+            found[name] = _Domain(len(hosts & silent), sum(each.counts for each in those), hosts)
+    return found
 
 
 def _note(
@@ -151,7 +160,7 @@ def _note(
     since = now if is_stopped else max(row.calm_since, calm_since) if row else calm_since
     values = {"silent": silent, "hosts": hosts, "stopped": is_stopped, "calm_since": since}
     if name == FLEET or row is None or any(getattr(row, column) != value for column, value in values.items()):
-        recoveries.note_domain(tx, name, row is None, looked_at=now, **values)
+        silence.note_domain(tx, name, row is None, looked_at=now, **values)
     return since
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries of hosts that are down: their guests and steps (``fleet.recovery_states``), and how many hosts are silent.
+"""Recoveries of hosts that are down: their guests and steps (``fleet.recovery_states``).
 
 Called by modules of :mod:`conductor_stub.operators` and :mod:`conductor_stub.recovery`.
 """
@@ -17,6 +17,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import instances
+from fleet.db.operations import silence
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.operations.recovery import RecoveryDomainRow, RecoveryGuestRow, RecoveryRow, RecoveryStepRow
@@ -25,12 +26,8 @@ from fleet.objects import uuid_like
 RECOVERIES = models.recoveries
 GUESTS = models.recovery_guests
 STEPS = models.recovery_steps
-DOMAINS = models.recovery_domains
-SERVICES = models.services
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
-#: Name of the domain that has all hosts.
-FLEET = ""
 #: Recoveries that have ended are kept for this time.
 KEPT = seconds(400 * 24 * 3600)
 _MOST_REMOVED = 1000
@@ -39,13 +36,6 @@ EVACUATED = (states.ACTIVE, *states.AT_REST)
 
 _NOW = sa.bindparam("now", type_=models.Timestamp)
 _WANTED = sa.bindparam("wanted", type_=sa.String)
-_AGENTS = (
-    sa.select(*(SERVICES.c[name] for name in ("host", "last_seen_up", "forced_down", "disabled", "disabled_reason")))
-    .where(SERVICES.c.binary == "fleet-compute", sa.not_(SERVICES.c.deleted))
-    .order_by(SERVICES.c.host)
-)
-_DOMAINS = sa.select(DOMAINS).order_by(DOMAINS.c.name)
-_DOMAIN = sa.select(DOMAINS).where(DOMAINS.c.name == FLEET)
 _OPEN = RECOVERIES.c.open_host.is_not(None)
 _IN_ORDER = RECOVERIES.c.created_at, RECOVERIES.c.uuid
 _DUE = (
@@ -102,54 +92,12 @@ _WITH_GUESTS = (
 )
 
 
-class Agent(Protocol):
-    """The columns of a service that :func:`agents` reads."""
-
-    host: str
-    last_seen_up: datetime.datetime | None
-    forced_down: bool
-    disabled: bool
-    disabled_reason: str | None
-
-
-def agents(connection: Transaction | sa.Connection) -> Sequence[Agent]:
-    """The agents of all hosts."""
-    return cast("Sequence[Agent]", connection.execute(_AGENTS).all())
-
-
-def domains(connection: Transaction | sa.Connection) -> dict[str, RecoveryDomainRow]:
-    """Return the domains by name. The result is empty until a conductor has looked for the first time."""
-    return {row.name: row for row in cast("Iterable[RecoveryDomainRow]", connection.execute(_DOMAINS))}
-
-
-def lock_fleet(tx: Transaction, now: datetime.datetime) -> RecoveryDomainRow:
-    """The row of the fleet: conductors begin recoveries and moves one at a time."""
-    locked = _DOMAIN.with_for_update()
-    row = cast("RecoveryDomainRow | None", tx.execute(locked).one_or_none())
-    if row is None:
-        tx.insert(DOMAINS, {"name": FLEET, "looked_at": now, "calm_since": now})
-        row = cast("RecoveryDomainRow", tx.execute(locked).one())
-    return row
-
-
 def may_go_on(fleet: RecoveryDomainRow, row: RecoveryRow) -> bool:
     """Return False if an operator, or the silence of too many hosts of the fleet, stops the recovery.
 
     A look may take long, so each step asks for the rows as they are now.
     """
     return not (fleet.paused or row.paused or (fleet.stopped and not row.asked))
-
-
-def note_domain(tx: Transaction, name: str, is_new: bool, **values: object) -> None:
-    if is_new:
-        tx.insert(DOMAINS, {"name": name, **values})
-    else:
-        tx.update(DOMAINS, name, values)
-
-
-def forget_domains(tx: Transaction, names: Collection[str]) -> None:
-    if names:
-        tx.execute(DOMAINS.delete().where(DOMAINS.c.name.in_(sorted(names))))
 
 
 def with_guests(connection: Transaction | sa.Connection, hosts: Collection[str]) -> set[str]:
@@ -337,8 +285,7 @@ def set_paused(tx: Transaction, uuid: str | None, paused: bool, now: datetime.da
     :raises errors.Conflict: it has ended
     """
     if uuid is None:
-        lock_fleet(tx, now)
-        tx.update(DOMAINS, FLEET, {"paused": paused})
+        silence.set_paused(tx, paused, now)
         return
     row = lock(tx, uuid)
     if row.open_host is None:
