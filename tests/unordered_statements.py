@@ -28,6 +28,7 @@ REASONS = {
     "operations.recoveries._BY_STATUS": _DICT,
     "operations.recoveries._COUNTS": _DICT,
     "operations.recoveries._WITH_GUESTS": _SET,
+    "operations.silence._UNCOUNTED": _SET,
     "feed.feed:_follow": _CACHE,
     "feed.feed:_read_heartbeats": _CACHE,
     "feed.feed:changed": _CACHE,

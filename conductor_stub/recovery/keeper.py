@@ -10,6 +10,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.recovery import evacuation, fencing, watch
+from conductor_stub.recovery.racks import Racks
 from conductor_stub.recovery.watch import Watch
 from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
@@ -60,6 +61,7 @@ class RecoveryKeeper:
         self._plan = plan
         self._fences = Beside(_FENCES, spawn)
         self._said = RateLimit()
+        self._racks = Racks(database, settings.domain_label, clock)
         self._told: dict[str, tuple[int, int]] = {}
 
     def look(self) -> None:
@@ -67,7 +69,8 @@ class RecoveryKeeper:
         if not self._database.read(watch.is_used, self._settings):
             return
         down_time_s = self._placement.step_context().limits.service_down_time_s
-        seen: Watch = self._database.write(watch.look, self._settings, down_time_s, self._clock())
+        racks = self._racks.members()
+        seen: Watch = self._database.write(watch.look, self._settings, racks, down_time_s, self._clock())
         self._tell(seen)
         if seen.paused:
             return

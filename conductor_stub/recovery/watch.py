@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping, Sequence
@@ -30,6 +29,8 @@ METADATA, ON, OFF = "recovery", "on", "off"
 GAP_S = 60
 #: A look begins so many recoveries at most, and the next looks begin the others: ``recovery pause`` waits until a look ends.
 _MOST_BEGUN = 50
+#: The labels of so many hosts are asked for by name; of more, those of all hosts are read.
+_MOST_NAMED = 5000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +68,21 @@ def is_used(connection: Connection, settings: RecoverySettings) -> bool:
 
 
 @failpoints.commits("conductor.recovery_look")
-def look(tx: Transaction, settings: RecoverySettings, down_time_s: float, now: datetime.datetime) -> Watch:
-    """Count the silent hosts of each domain, and begin the recoveries that are due."""
+def look(
+    tx: Transaction,
+    settings: RecoverySettings,
+    racks: Mapping[str, Collection[str]],
+    down_time_s: float,
+    now: datetime.datetime,
+) -> Watch:
+    """Count the silent hosts of the fleet and of each domain that has some, and begin the recoveries that are due.
+
+    :param racks: the hosts of each domain
+    """
     fleet = silence.lock_fleet(tx, now)
     known = silence.domains(tx)
     down = silence.down_agents(tx, now, down_time_s)
-    members = _domains(tx, down, settings.domain_label if down else None)
+    members = _domains(tx, down, settings.domain_label if down else None, racks)
     stopped: dict[str, tuple[int, int]] = {}
     calm_since = now if now - fleet.looked_at > seconds(GAP_S) else fleet.calm_since
     since = {}
@@ -125,20 +135,20 @@ def _is_due(agent: Agent, calm_since: datetime.datetime, now: datetime.datetime,
     return now - max(agent.last_seen_up, calm_since) >= seconds(wait_s)
 
 
-def _domains(tx: Transaction, down: Sequence[Agent], label: str | None) -> dict[str, _Domain]:
-    """Return the fleet, without its hosts, and the domain of each value of ``label``."""
+def _domains(
+    tx: Transaction, down: Sequence[Agent], label: str | None, racks: Mapping[str, Collection[str]]
+) -> dict[str, _Domain]:
+    """Return the fleet, without its hosts, and the domains of ``label`` that have hosts which are down."""
     silent = {each.host for each in down if each.counts}
     found = {FLEET: _Domain(len(silent), silence.counted(tx))}
     if label is not None:
-        known = labels.of_hosts(tx)
-        members: dict[str, list[Agent]] = collections.defaultdict(list)
-        for each in silence.agents(tx):
-            value = known.get(each.host, {}).get(label)
-            if value:
-                members[value].append(each)
-        for name, those in members.items():
-            hosts = {each.host for each in those}
-            found[name] = _Domain(len(hosts & silent), sum(each.counts for each in those), hosts)
+        known = labels.of_hosts(tx, {each.host for each in down} if len(down) <= _MOST_NAMED else None)
+        of_host = {each.host: known.get(each.host, {}).get(label) for each in down}
+        uncounted = silence.uncounted(tx)
+        for name in sorted({value for value in of_host.values() if value}):
+            hosts = {each for each in racks.get(name, ()) if of_host.get(each, name) == name}
+            hosts |= {host for host, value in of_host.items() if value == name}
+            found[name] = _Domain(len(hosts & silent), len(hosts - uncounted), hosts)
     return found
 
 

@@ -22,13 +22,12 @@ SERVICES = models.services
 #: Name of the domain that has all hosts.
 FLEET = ""
 
+_WHY_DISABLED = sa.func.coalesce(SERVICES.c.disabled_reason, "")
 #: The host counts in the share of silent hosts. Hosts that an operator has stopped do not count.
 _COUNTS_AS_SILENT = sa.and_(
     SERVICES.c.last_seen_up.is_not(None),
     sa.not_(SERVICES.c.forced_down),
-    sa.or_(
-        sa.not_(SERVICES.c.disabled), sa.func.substr(SERVICES.c.disabled_reason, 1, len(services.AUTO)) == services.AUTO
-    ),
+    sa.or_(sa.not_(SERVICES.c.disabled), sa.func.substr(_WHY_DISABLED, 1, len(services.AUTO)) == services.AUTO),
 )
 _IS_AGENT = sa.and_(SERVICES.c.binary == services.COMPUTE, sa.not_(SERVICES.c.deleted))
 _AGENTS = (
@@ -39,24 +38,20 @@ _AGENTS = (
     .where(_IS_AGENT)
     .order_by(SERVICES.c.host)
 )
+_UNCOUNTED = sa.select(SERVICES.c.host).where(_IS_AGENT, sa.not_(_COUNTS_AS_SILENT))
 _COUNTED = sa.select(sa.func.count()).where(_IS_AGENT, _COUNTS_AS_SILENT)
 _DOMAINS = sa.select(DOMAINS).order_by(DOMAINS.c.name)
 _DOMAIN = sa.select(DOMAINS).where(DOMAINS.c.name == FLEET)
 
 
 class Agent(Protocol):
-    """The columns of a service that :func:`agents` reads."""
+    """The columns of a service that :func:`down_agents` reads."""
 
     host: str
     last_seen_up: datetime.datetime | None
     forced_down: bool
     #: In the share of silent hosts. Hosts that an operator has stopped do not.
     counts: bool
-
-
-def agents(connection: Transaction | sa.Connection) -> Sequence[Agent]:
-    """The agents of all hosts."""
-    return cast("Sequence[Agent]", connection.execute(_AGENTS).all())
 
 
 def down_agents(connection: Transaction | sa.Connection, now: datetime.datetime, down_time_s: float) -> Sequence[Agent]:
@@ -69,6 +64,11 @@ def counted(connection: Transaction | sa.Connection) -> int:
     """Return how many hosts of the fleet count in the share of silent hosts."""
     number: int = connection.execute(_COUNTED).scalar_one()
     return number
+
+
+def uncounted(connection: Transaction | sa.Connection) -> set[str]:
+    """Return the hosts that do not count."""
+    return set(connection.execute(_UNCOUNTED).scalars())
 
 
 def domains(connection: Transaction | sa.Connection) -> dict[str, RecoveryDomainRow]:
