@@ -82,9 +82,9 @@ class VolumeAgent(Life[ServedBackend]):
     def _is_recovered(self, entry: ServedBackend) -> bool:
         try:
             recovery.recover(fleet_context.new_context(), entry.backend, self._calls, entry.manager.order)
-        except (Unanswered, errors.FleetError):
+        except Unanswered:
             raise
-        except OSError as failure:
+        except (OSError, errors.FleetError) as failure:
             LOG.error("Backend %s cannot be used: %s", entry.name, failure)
             return False
         except Exception:

@@ -76,8 +76,17 @@ def fake() -> FakeDriver:
     return FakeDriver(options(fake_pools={"p1": "10"}))
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ValueError("its list is no JSON"),
+        errors.ConfigError(option="san_ip", reason="names no storage"),
+        errors.InvalidInput(field="volume.name", reason="must be a text"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
 def test_a_backend_whose_driver_fails_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever it raises. The others are served, and nothing is placed on this one meanwhile."""
     broken, sound = fake(), fake()
@@ -85,7 +94,7 @@ def test_a_backend_whose_driver_fails_is_tried_again(
     with monkeypatch.context() as damaged:
 
         def fail() -> None:
-            raise ValueError("its list is no JSON")
+            raise failure
 
         damaged.setattr(broken, "init_backend", fail)
         assert ([False, True], ["m1@1"]) == world.report()
