@@ -117,11 +117,14 @@ class Backend:
         found: dict[str, int] = {}
         for volume in under_way:
             assert volume.held_pool is not None, "the ledger has given the volume its destination"
-            # The copy may not have begun, or may be over by now.
-            with contextlib.suppress(OSError, ZeroDivisionError):
+            try:
                 percent = self.driver.copied_percent(volume, volume.held_pool)
-                if percent is not None:
-                    found[volume.uuid] = percent
+            except Exception as failure:
+                # The copy may not have begun, or may be over by now. A driver's bug hides no other copy.
+                LOG.debug("It is not known how much of volume %s is copied: %s", volume.uuid, failure)
+                continue
+            if percent is not None:
+                found[volume.uuid] = percent
         return found
 
     @property

@@ -109,6 +109,8 @@ def remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, q
                 queues.submit(uuid, functools.partial(_remove_left, context, backend, calls, uuid))
     except (OSError, Unanswered, errors.FleetError) as failure:
         LOG.warning("Backend %s is not compared with the ledger now: %s", backend.name, failure)
+    except Exception:
+        LOG.exception("Backend %s is not compared with the ledger now", backend.name)
 
 
 def _remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, uuid: str) -> None:

@@ -102,6 +102,33 @@ def test_a_backend_whose_driver_fails_is_tried_again(
     assert ([True, True], ["m1@0", "m1@1"]) == world.report()
 
 
+def test_a_driver_that_fails_later_keeps_no_other_backend_from_its_work(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other backend is compared with the ledger, and its copies are reported."""
+    broken, sound = fake(), fake()
+    world = AgentOf(broken, sound)
+    world.report()
+    left = volume(host="m1@1")
+    sound.create(left)
+    world.conductor.gone.add(left.uuid)
+
+    def fail(*_arguments: object) -> Any:
+        raise ValueError("its list is no JSON")
+
+    monkeypatch.setattr(broken, "volumes", fail)
+    monkeypatch.setattr(broken, "copied_percent", fail)
+    monkeypatch.setattr(sound, "copied_percent", lambda *_volume: 50)
+    world.agent._compare()
+    assert world.entries[1].queues.wait(60)
+    assert "Backend m1@0 is not compared with the ledger now" in caplog.text
+    assert {} == stored(sound)
+    arriving = [volume(host="m2@0", held_host=f"m1@{number}", held_pool="p1") for number in (0, 1)]
+    with world.entries[0].backend.copying(arriving[0]), world.entries[1].backend.copying(arriving[1]):
+        world.agent._reporter.report_copies()
+    assert [{"m1@1": {arriving[1].uuid: 50}}] == world.conductor.copies
+
+
 @pytest.mark.parametrize("call", ["init_backend", "volumes", "stats"])
 def test_a_backend_whose_storage_hangs_counts_as_down(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
