@@ -307,7 +307,8 @@ def _rows(context: RequestContext, asked: VolumeRequest, wanted: _Wanted, ctx: S
         "request_id": context.request_id,
         "created_at": ctx.now,
     }
-    uuids = [uuidutils.generate_uuid() for _ in range(asked.count)]
+    # Lists have volumes of the same time by uuid: those of one request are in the order of their numbers.
+    uuids = sorted(uuidutils.generate_uuid() for _ in range(asked.count))
     return [{**shared, "uuid": uuid, "name": _name(asked, uuid, index)} for index, uuid in enumerate(uuids)]
 
 

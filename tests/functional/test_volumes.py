@@ -611,3 +611,16 @@ def test_steps_of_several_volumes_share_a_transaction(volumes: Volumes) -> None:
     assert isinstance(refused, errors.PoolSpaceUnavailable)
     assert ("creating", "placing", 1, None) == volumes.row(placing[1])
     assert [(20, 2), (0, 0)] == volumes.allocated()
+
+
+@pytest.mark.parametrize("renamed", [1, 2, 3], ids=["the last that was shown", "the next", "one after it"])
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_a_volume_that_is_renamed_keeps_its_place_in_a_list(volumes: Volumes, renamed: int, name: str) -> None:
+    """A client that reads a list in parts gets each volume once, whatever is renamed meanwhile."""
+    made = volumes.operator.create_volumes({"size": 1, "name": "m", "count": 11})["volumes"]
+    listed = volumes.operator.list_volumes()
+    assert [f"m-{number}" for number in range(1, 12)] == [each["name"] for each in listed]
+    whole = [each["uuid"] for each in made]
+    first = [each["uuid"] for each in volumes.operator.list_volumes(limit=2)]
+    volumes.operator.update_volume(whole[renamed], {"name": name})
+    assert whole == first + [each["uuid"] for each in volumes.operator.list_volumes(limit=20, marker=first[-1])]

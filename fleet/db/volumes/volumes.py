@@ -66,7 +66,8 @@ _BEING_COPIED = (
     .where(VOLUMES.c.status == volume_states.CREATING, _LIVE)
     .order_by(VOLUMES.c.uuid)
 )
-_ORDER = VOLUMES.c.created_at, VOLUMES.c.name, VOLUMES.c.uuid
+#: Columns that never change: a list that is read in parts has each volume once, whatever is renamed meanwhile.
+_ORDER = VOLUMES.c.created_at, VOLUMES.c.uuid
 _HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
 _ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)
 #: Volumes that are deleted, or on no pool of a backend. Each agent asks once a minute about all that it has. Nearly all of
@@ -175,7 +176,7 @@ def list_all(
         last = get(connection, marker)
         if filters.get("project_id") not in (None, last.project_id):
             raise errors.NotFound(kind="Volume", name=marker)
-        where.append(sa.tuple_(*_ORDER) > sa.tuple_(last.created_at, last.name, last.uuid))
+        where.append(sa.tuple_(*_ORDER) > sa.tuple_(last.created_at, last.uuid))
     query = sa.select(VOLUMES).where(_LIVE, _OF_KIND[kind], *where).order_by(*_ORDER).limit(limit)
     return cast("Sequence[VolumeRow]", connection.execute(query).all())
 
