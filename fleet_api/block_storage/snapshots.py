@@ -11,7 +11,7 @@ from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.client import pages
-from fleet.json_codec import JSONMapping
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.volumes import SnapshotView
 from fleet_api.block_storage import list_filters, views
@@ -77,13 +77,13 @@ class Snapshots:
     @answers.gives(answers.listed("snapshots", views.BriefSnapshot, count=int))
     @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = views.listed(request, self._found(request), "snapshots", views.brief_snapshot, self._most)
+        response.media = self._listed(request, "snapshots", views.brief_snapshot)
 
     @guard.by("volume:get")
     @answers.gives(answers.listed("snapshots", views.SnapshotShown, count=int))
     @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = views.listed(request, self._found(request), "snapshots/detail", views.snapshot, self._most)
+        response.media = self._listed(request, "snapshots/detail", views.snapshot)
 
     @guard.by("volume:get")
     @answers.gives(answers.Answer({"snapshot": views.SnapshotShown}))
@@ -121,6 +121,10 @@ class Snapshots:
         self._shown(request, snapshot_id)
         self._conductor.operator(request).delete_snapshot(name=snapshot_id)
         response.status = falcon.HTTP_202
+
+    def _listed(self, request: falcon.Request, path: str, shown: views.View) -> JSONObject:
+        show = self._conductor.operator(request).show_snapshot
+        return views.listed(request, self._found(request), path, shown, self._most, show)
 
     def _found(self, request: falcon.Request) -> list[SnapshotView]:
         matches = list_filters.conditions(request, _PARAMETERS)

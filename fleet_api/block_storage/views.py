@@ -8,6 +8,7 @@ from typing import Annotated, NotRequired, cast
 
 import falcon
 import pydantic
+from oslo_utils import uuidutils
 from typing_extensions import TypedDict
 
 from fleet import errors, volume_states
@@ -35,6 +36,7 @@ _VOLUMES_BY = {**_SNAPSHOTS_BY, **{name: name for name in ("availability_zone", 
 _GROUP, _PROVIDER, _SHARED, _CLUSTER, _TYPE_ID, _QUOTA = (3, 13), (3, 21), (3, 48), (3, 61), (3, 63), (3, 65)
 _SNAPSHOT_USER = (3, 41)
 View = Callable[[falcon.Request, JSONMapping], object]
+Show = Callable[..., JSONMapping]
 
 #: Marks fields that only some senders get.
 OF_ALL = pydantic.Field(description="Only for users who may see volumes of all projects.")
@@ -235,16 +237,25 @@ def snapshot(request: falcon.Request, found: JSONMapping) -> SnapshotShown:
     }
 
 
-def listed(request: falcon.Request, found: Sequence[JSONMapping], path: str, shown: View, most: int) -> JSONObject:
-    """Return the part of a list that the request asks for, the newest first. :param path: of the list, below ``/v3``"""
-    kind = path.partition("/")[0]
+def listed(
+    request: falcon.Request, found: Sequence[JSONMapping], path: str, shown: View, most: int, show: Show
+) -> JSONObject:
+    """Return the part of a list that the request asks for, the newest first.
+
+    :param path: of the list, below ``/v3``
+    :param show: the conductor's method that returns one of them, also if it is not in the list any more
+    :raises errors.NotFound: the marker names none of them
+    """
+    kind, marker = path.partition("/")[0], request.get_param("marker")
+    left = _left(request, found, kind, marker, show) if marker else []
+    found = [*found, *left]
     newest = sorted(found, key=lambda each: (each["created_at"], each["uuid"]), reverse=True)
     known = _VOLUMES_BY if kind == "volumes" else _SNAPSHOTS_BY
     found = paging.ordered(request, newest, known, "created_at", has_sort=True)
-    count, found = len(found), found[bodies.number(request, "offset") or 0 :]
+    count, found = len(found) - len(left), found[bodies.number(request, "offset") or 0 :]
     uuids = [each["uuid"] for each in found]
-    if (marker := request.get_param("marker")) and marker not in uuids:
-        raise errors.NotFound(kind=f"The marker in {kind}:", name=marker[:100])
+    if marker and marker not in uuids:
+        raise _no_marker(kind, marker)
     part, more = paging.cut(request, found, uuids, most)
     answer: JSONObject = {kind: [shown(request, each) for each in part]}
     if bodies.flag(request, "with_count"):
@@ -253,6 +264,28 @@ def listed(request: falcon.Request, found: Sequence[JSONMapping], path: str, sho
     if more or (part and request.has_param("limit") and len(part) == paging.limit_of(request, most)):
         answer[f"{kind}_links"] = paging.next_link(request, f"/{path}", part[-1]["uuid"], microversions.VOLUME)
     return answer
+
+
+def _left(
+    request: falcon.Request, found: Sequence[JSONMapping], kind: str, marker: str, show: Show
+) -> Sequence[JSONMapping]:
+    """Return what the marker names if it has left the list since the last part: its place in the order stays.
+
+    :raises errors.NotFound:
+    """
+    if any(each["uuid"] == marker for each in found):
+        return []
+    try:
+        last = show(name=marker) if uuidutils.is_uuid_like(marker) else None
+    except errors.NotFound:
+        last = None
+    if last is None or last["uuid"] != marker or not _is_own(request, last):
+        raise _no_marker(kind, marker)
+    return [last]
+
+
+def _no_marker(kind: str, marker: str) -> errors.NotFound:
+    return errors.NotFound(kind=f"The marker in {kind}:", name=marker[:100])
 
 
 def filters(request: falcon.Request, known: Mapping[str, str]) -> JSONObject:
@@ -275,10 +308,12 @@ def sees_all(request: falcon.Request) -> bool:
 
 def require_own(request: falcon.Request, found: JSONMapping, kind: str, name: str) -> None:
     """:raises errors.NotFound: it belongs to another project, or was deleted"""
-    if found["status"] == "deleted" or not (
-        sees_all(request) or found["project_id"] == request.context.caller.project_id
-    ):
+    if found["status"] == "deleted" or not _is_own(request, found):
         raise errors.NotFound(kind=kind, name=name)
+
+
+def _is_own(request: falcon.Request, found: JSONMapping) -> bool:
+    return sees_all(request) or found["project_id"] == request.context.caller.project_id
 
 
 def plain(moment: str | None) -> str | None:

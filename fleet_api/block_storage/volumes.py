@@ -129,13 +129,13 @@ class Volumes:
     @answers.gives(answers.listed("volumes", views.BriefVolume, count=int))
     @bodies.asks(*_PARAMETERS)
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = views.listed(request, self._found(request), "volumes", views.brief_volume, self._most)
+        response.media = self._listed(request, "volumes", views.brief_volume)
 
     @guard.by("volume:get")
     @answers.gives(answers.listed("volumes", views.VolumeShown, count=int))
     @bodies.asks(*_PARAMETERS)
     def on_get_detail(self, request: falcon.Request, response: falcon.Response) -> None:
-        response.media = views.listed(request, self._found(request), "volumes/detail", views.volume, self._most)
+        response.media = self._listed(request, "volumes/detail", views.volume)
 
     @guard.by("volume:get")
     @answers.gives(_ONE)
@@ -243,6 +243,10 @@ class Volumes:
         """A volume is deleted in any status. What is forced: its backend is not waited for if it is down."""
         identity.require(request, rules.FORCE_DELETE_VOLUME)
         self._conductor.operator(request).delete_volume(name=volume_id, force=True)
+
+    def _listed(self, request: falcon.Request, path: str, shown: views.View) -> JSONObject:
+        show = self._conductor.operator(request).show_volume
+        return views.listed(request, self._found(request), path, shown, self._most, show)
 
     def _found(self, request: falcon.Request) -> list[VolumeView]:
         matches = list_filters.conditions(request, _PARAMETERS)

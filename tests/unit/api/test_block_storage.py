@@ -307,6 +307,19 @@ def test_pages(client: testing.TestClient) -> None:
     assert ([factories.uuid(10)], False) == ([each["id"] for each in last["volumes"]], "volumes_links" in last)
 
 
+@pytest.mark.parametrize("status", ["in-use", "deleted"])
+@pytest.mark.parametrize("kind", ["volume", "snapshot"])
+def test_the_last_of_a_page_may_leave_the_list(
+    client: testing.TestClient, conductor: HttpConductor, kind: str, status: str
+) -> None:
+    """The marker is a place. What is there may have another status by now, which the list does not ask for."""
+    there = [{**KEPT, "uuid": factories.uuid(n)} for n in range(10, 15)]
+    gone = {**there.pop(2), "status": status}
+    conductor.answers |= {f"list_{kind}s": there, f"show_{kind}": named(gone, gone["uuid"])}
+    answer = send(client, "GET", f"/{kind}s?status=available&with_count=True&limit=1&marker={gone['uuid']}").json
+    assert ([factories.uuid(11)], 4) == ([each["id"] for each in answer[f"{kind}s"]], answer["count"])
+
+
 @pytest.mark.parametrize("path", ["/limits", "/os-quota-sets/web", "/os-quota-sets/web/defaults"])
 def test_each_service_has_quotas_of_its_own(client: testing.TestClient, path: str) -> None:
     """Clients of one service refuse the names of the other one."""
@@ -485,6 +498,7 @@ class TestProjects:
             ("bob", "POST", "/snapshots", {"snapshot": {"volume_id": UUID}}, 404),
             ("bob", "GET", f"/snapshots/{SNAPSHOT}", None, 404),
             ("bob", "DELETE", f"/snapshots/{SNAPSHOT}", None, 404),
+            ("bob", "GET", f"/volumes?marker={UUID}", None, 404),
             ("alice", "GET", "/volumes?all_tenants=1", None, 403),
             ("alice", "GET", "/scheduler-stats/get_pools", None, 403),
             ("alice", "GET", "/os-services", None, 403),
