@@ -34,7 +34,9 @@ def run(*command: str, timeout_s: float = COPYING_S) -> str:
         done = subprocess.run(
             [find(command[0]) or command[0], *command[1:]],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            # Names of files may be any bytes.
+            errors="backslashreplace",
             check=False,
             env=environment,
             timeout=timeout_s,
