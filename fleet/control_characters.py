@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Escapes control characters in text that others have written, before a log or a terminal shows it.
+"""Escapes control characters in text that others have written, before a log or a terminal shows it, or a ledger stores it.
 
 A newline would forge a line of a log, and an escape sequence makes a terminal do what its author wants. Names with such
 characters are refused where they are parsed; faults of guests and messages of other programs are only shown.
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 
-#: C0 and C1 controls, and the two ends of lines that are no ASCII; a tab does no harm.
-_ANY = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
-_BUT_NEWLINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+#: C0 and C1 controls, the two ends of lines that are no ASCII, and half a surrogate pair, which no database and no message
+#: can have; a tab does no harm.
+_ANY = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_BUT_NEWLINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NAMED = {"\n": "\\n", "\r": "\\r"}
 
 

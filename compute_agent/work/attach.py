@@ -15,7 +15,7 @@ from oslo_log import log as logging
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders, reach
-from fleet import errors, failpoints, volume_states
+from fleet import control_characters, errors, failpoints, volume_states
 from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
@@ -54,7 +54,8 @@ class Attacher:
             self._within(context, self._host.policy.driver_timeout_s, self._work(context, attachment))
         except Exception as failed:
             expected = isinstance(failed, time_limit.Overrun | errors.FleetError)
-            failure = failed.message if isinstance(failed, errors.FleetError) else f"{type(failed).__name__}: {failed}"
+            reason = failed.message if isinstance(failed, errors.FleetError) else f"{type(failed).__name__}: {failed}"
+            failure = control_characters.lines(reason)
             LOG.warning(
                 "The task %s of volume %s has failed: %s",
                 attachment.status,

@@ -22,7 +22,7 @@ from compute_agent.node.host import Host, Undecided
 from compute_agent.node.resource_tracker import ResourceTracker
 from compute_agent.work import orders, reach
 from compute_agent.work.spawned_attempts import SpawnedAttempts
-from fleet import errors, failpoints, states
+from fleet import control_characters, errors, failpoints, states
 from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
@@ -362,4 +362,5 @@ def failure_record(step: str, cause: Exception, duration_s: float) -> dict[str, 
     message = cause.message if isinstance(cause, errors.FleetError) else str(cause) or type(cause).__name__
     # The class of a remote error has a suffix in its name.
     code = type(cause).__name__.removesuffix("_Remote")
-    return {"step": step, "code": code, "message": message[:255], "duration_s": round(duration_s, 3)}
+    shown = control_characters.lines(message)[:255]
+    return {"step": step, "code": code, "message": shown, "duration_s": round(duration_s, 3)}

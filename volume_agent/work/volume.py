@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from oslo_log import log as logging
 
-from fleet import errors, failpoints, volume_states
+from fleet import control_characters, errors, failpoints, volume_states
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Volume, VolumeConnection
@@ -293,6 +293,6 @@ class VolumeWorker:
 
 
 def _failure(volume: Volume, failure: Exception, began: float) -> dict[str, object]:
-    message = str(failure)[:_MOST_CHARACTERS] or type(failure).__name__
+    message = control_characters.lines(str(failure))[:_MOST_CHARACTERS] or type(failure).__name__
     duration_s = round(time.monotonic() - began, 3)
     return {"step": volume.status, "code": type(failure).__name__, "message": message, "duration_s": duration_s}

@@ -130,13 +130,15 @@ def test_a_driver_without_volumes_says_so(attached: Attached, monkeypatch: pytes
 
 
 def test_a_guest_that_keeps_a_volume_is_reported(attached: Attached, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its hypervisor has said: a ledger refuses a NUL."""
+
     def fails(*_order: object) -> None:
-        raise RuntimeError("the guest said no")
+        raise RuntimeError("the guest said no\0")
 
     attached.wants("attaching")
     monkeypatch.setattr(attached.world.driver, "detach_volume", fails)
     attached.wants("detaching")
-    assert ("attached", [VOLUME], "RuntimeError: the guest said no") == (
+    assert ("attached", [VOLUME], "RuntimeError: the guest said no\\x00") == (
         attached.status,
         attached.guest,
         attached.failure,

@@ -407,6 +407,7 @@ def test_a_reschedule_that_comes_too_late_is_fine() -> None:
 
 def test_failure_record_is_a_sentence_of_bounded_length() -> None:
     """No traceback and no transport noise reaches a user."""
+    assert "d\\udce9\\x00" == failure_record("spawn", OSError("d\udce9\0"), 1.0)["message"], "a ledger refuses these"
     record = failure_record("spawn", RuntimeError("x" * 1000), 1.23456)
     assert {"step": "spawn", "code": "RuntimeError", "message": "x" * 255, "duration_s": 1.235} == record
 

@@ -71,6 +71,20 @@ def test_a_long_reason_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("the array answers €", 1000) == (failure["message"][:19], len(failure["message"]))
 
 
+def test_a_reason_that_is_no_plain_text_is_reported_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger refuses a NUL: the volume would try no other pool."""
+    made = volume()
+    world = OneBackend(made)
+
+    def fail(_volume: Volume) -> None:
+        raise OSError("no such file: dep\0t\nsecond line")
+
+    monkeypatch.setattr(world.driver, "create", fail)
+    world.run(made.uuid)
+    (failure,) = world.conductor.failures
+    assert "no such file: dep\\x00t\nsecond line" == failure["message"]
+
+
 @pytest.mark.parametrize("when", ["while it works", "at the last moment", "too late"])
 @pytest.mark.parametrize("work", ["create", "receive"])
 def test_what_a_former_life_has_made_is_not_removed(monkeypatch: pytest.MonkeyPatch, work: str, when: str) -> None:
