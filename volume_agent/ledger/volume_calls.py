@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from oslo_log import log as logging
+
+from fleet import errors
 from fleet.agent.batching import Batcher
 from fleet.agent.patience import Answer, P, Patience
 from fleet.context import RequestContext
@@ -17,12 +20,23 @@ from fleet.json_codec import JSONObject
 from fleet.objects import Volume
 from fleet.rpc.clients import VolumeTaskAPI
 
+LOG = logging.getLogger(__name__)
+
 #: Seconds for which a report is repeated. After that the conductor's sweeper repeats the order.
 LIMIT_S = 60
 #: Volumes in one answer. Users choose how much metadata each has, and a broker carries no more than 16 MiB.
 _PART = 200
 #: The client's method for several calls in one message.
 SEVERAL = "volume_steps"
+
+
+def _readable(data: JSONObject) -> Volume | None:
+    """Return the volume; None, after a line in the log, if this release cannot read it."""
+    try:
+        return Volume.from_wire(data)
+    except errors.InvalidInput as unreadable:
+        LOG.error("Volume %s cannot be read, and stays as it is: %s", data["uuid"], unreadable.message)
+        return None
 
 
 class VolumeCalls:
@@ -40,18 +54,17 @@ class VolumeCalls:
         self._limit_s = limit_s
 
     def of_host(self, context: RequestContext, host: str) -> dict[str, Volume]:
-        """Return the volumes of a backend, by uuid; repeated without a limit."""
-        found: dict[str, Volume] = {}
+        """Return the volumes of a backend, by uuid; repeated without a limit. One that cannot be read is left out."""
+        found: dict[str, Volume | None] = {}
         marker = None
         while True:
             part = self._patience.call(None, self._conductor.get_host_volumes, context, host, None, _PART, marker)
-            read = [Volume.from_wire(each) for each in part]
-            new = {volume.uuid: volume for volume in read if volume.uuid not in found}
-            found.update(new)
+            new = [each for each in part if each["uuid"] not in found]
+            found.update({each["uuid"]: _readable(each) for each in new})
             # An older conductor returns all of them, each time.
             if len(part) != _PART or not new:
-                return found
-            marker = read[-1].uuid
+                return {uuid: volume for uuid, volume in found.items() if volume is not None}
+            marker = part[-1]["uuid"]
 
     def find(self, context: RequestContext, host: str, uuid: str) -> Volume | None:
         """Return the volume, if the ledger has it on this backend."""

@@ -393,6 +393,24 @@ def test_after_a_restart_work_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     assert f"Volume {lost.uuid} (precious) is lost: it is not on m1@store#p1" in caplog.text
 
 
+def test_a_volume_that_cannot_be_read_keeps_no_other_from_its_work(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its row is of another release. It is named, its data stay, and the backend serves."""
+    odd, begun = volume(status="available", step=None), volume()
+    world = OneBackend(odd, begun)
+    world.driver.create(odd)
+    answers = world.conductor.get_host_volumes
+
+    def answer(*asked: Any) -> list[dict[str, Any]]:
+        return [{**each, "copy_from": {}} if each["uuid"] == odd.uuid else each for each in answers(*asked)]
+
+    monkeypatch.setattr(world.conductor, "get_host_volumes", answer)
+    world.recover()
+    assert ([begun.uuid], [odd.uuid], "") == (world.ordered, list(stored(world.driver)), world.backend.unready)
+    assert f"Volume {odd.uuid} cannot be read, and stays as it is: volume.copy_from" in caplog.text
+
+
 def of_directory(path: pathlib.Path, ledger: StorageLedger) -> tuple[Backend, Callable[[], None]]:
     """A backend whose pools are directories, and what it does at its start."""
     pools = {"p1": str(path / "p1"), "p2": str(path / "p2")}
