@@ -12,6 +12,7 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.db.volumes import volumes as rows
+from fleet.objects import Volume
 from tests.worlds.conductor import context
 from tests.worlds.neighbours import no_valid_host
 from tests.worlds.volumes import A, B, Volumes
@@ -56,6 +57,15 @@ def test_a_volume_migrates(volumes: Volumes) -> None:
         assert "deleted" == volumes.done(uuid, "available", A[0]), "for this backend"
     assert (("available", None, 3, DESTINATION), None) == (volumes.row(uuid), migration(volumes, uuid))
     assert [(0, 0), (10, 1)] == volumes.allocated()
+
+
+@pytest.mark.parametrize("place", [{"vg": "fast"}, 7, None], ids=["an object", "a number", "nothing"])
+def test_a_place_of_data_that_is_no_text_is_none(volumes: Volumes, place: object) -> None:
+    """The agent of the destination reads the order, and its driver refuses it with a reason."""
+    volumes.add_backend(*A, location_info=place)
+    uuid = migrate(volumes, B)
+    (sent,) = volumes.volume_progress.of_host(B[0], [uuid])
+    assert None is Volume.from_wire(sent.to_wire()).copy_from
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ class VolumeDriver(abc.ABC):
     @abc.abstractmethod
     def stats(self) -> dict[str, object]:
         """Return cinder's statistics with the key ``pools``: for each ``pool_name`` at least ``total_capacity_gb``,
-        ``free_capacity_gb`` and ``provisioned_capacity_gb``. ``location_info`` says where its data are, for the driver of
-        the pool that a volume migrates to.
+        ``free_capacity_gb`` and ``provisioned_capacity_gb``. ``location_info``, a text, says where its data are, for the
+        driver of the pool that a volume migrates to.
 
         :raises OSError: the backend cannot be used now: it counts as down
         """

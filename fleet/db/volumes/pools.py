@@ -209,9 +209,10 @@ def release(
 
 
 def location_info(connection: Transaction, host: str, pool: str) -> str | None:
-    """Return the ``location_info`` that the driver reports: the place of the pool's data. None if it reports none."""
+    """Return the ``location_info`` that the driver reports: the place of the pool's data. None if it reports no text."""
     row = connection.execute(_FOUND, {"on_host": host, "in_pool": pool}).one_or_none()
-    return None if row is None else row.capabilities.get("location_info")
+    reported = None if row is None else row.capabilities.get("location_info")
+    return reported if isinstance(reported, str) else None
 
 
 def zone_of(connection: Transaction, host: str, pool: str) -> str | None:
