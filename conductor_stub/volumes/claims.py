@@ -366,10 +366,10 @@ def _deleted(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
 
 
 def _follow(tx: Transaction, uuid: str, ctx: StepContext) -> None:
-    """Delete a volume that waits for its snapshots, if this was the last."""
-    volume = volumes.lock(tx, uuid)
-    if volume.spec.get(volumes.WITH_SNAPSHOTS) and not volumes.snapshot_uuids(tx, uuid):
-        begin_deletion(tx, uuid, ctx, force=bool(volume.spec.get(volumes.FORCED)))
+    """Delete a volume that waits for its snapshots, if this was the last. Its row may have been removed by hand."""
+    for volume in volumes.lock_all(tx, [uuid]):
+        if volume.spec.get(volumes.WITH_SNAPSHOTS) and not volumes.snapshot_uuids(tx, uuid):
+            begin_deletion(tx, uuid, ctx, force=bool(volume.spec.get(volumes.FORCED)))
 
 
 _ENDS: Mapping[str, Callable[[Transaction, VolumeRow, StepContext], VolumeRow]] = {

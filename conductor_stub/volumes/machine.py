@@ -117,10 +117,11 @@ def listed(tried: Sequence[Mapping[str, object]]) -> str:
 
 def _spare(tx: Transaction, uuid: str) -> None:
     """A snapshot cannot be deleted, so its volume does not follow."""
-    volume = volumes.lock(tx, uuid)
-    if volumes.WITH_SNAPSHOTS in volume.spec:
-        kept = {name: value for name, value in volume.spec.items() if name != volumes.WITH_SNAPSHOTS}
-        volumes.note(tx, volume, spec=kept)
+    # Its row may have been removed by hand: the snapshot ends all the same.
+    for volume in volumes.lock_all(tx, [uuid]):
+        if volumes.WITH_SNAPSHOTS in volume.spec:
+            kept = {name: value for name, value in volume.spec.items() if name != volumes.WITH_SNAPSHOTS}
+            volumes.note(tx, volume, spec=kept)
 
 
 def _is_race(refusal: Exception) -> bool:

@@ -140,10 +140,10 @@ class VolumeProgress:
 
     def _follow(self, context: RequestContext, uuid: str) -> None:
         """A snapshot is gone: its volume may be deleted after it."""
-        volume = self._database.read(volumes.get, uuid)
-        if volume.spec.get(volumes.WITH_SNAPSHOTS) and volume.status == volume_states.DELETING:
-            about = context.about(volume=uuid, attempt=volume.attempt, host=volume.host)
-            self._placement.notify(about, volume)
+        for volume in self._database.read(volumes.live, [uuid]):
+            if volume.spec.get(volumes.WITH_SNAPSHOTS) and volume.status == volume_states.DELETING:
+                about = context.about(volume=uuid, attempt=volume.attempt, host=volume.host)
+                self._placement.notify(about, volume)
 
     def _taken(self, done: Done, row: VolumeRow) -> Volume:
         host, attempt = done.attempt.host, done.attempt.number

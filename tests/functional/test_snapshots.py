@@ -10,6 +10,8 @@ import pytest
 from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors
 from fleet.db.engine.database import Database
+from fleet.db.volumes import volume_history
+from fleet.db.volumes import volumes as rows
 from tests.worlds.conductor import context
 from tests.worlds.volumes import A, B, Volumes
 
@@ -191,3 +193,21 @@ def test_snapshots_of_one_name_need_a_uuid(volumes: Volumes) -> None:
     assert f"snapshot-{unnamed['uuid'][:8]}" == unnamed["name"]
     with pytest.raises(errors.InvalidInput, match="filters.colour"):
         volumes.operator.list_snapshots({"colour": "red"})
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["its backend removes it", "its backend is silent"])
+def test_a_snapshot_whose_volume_is_gone_ends(volumes: Volumes, answers: bool) -> None:
+    """The row of its volume was removed by hand, or lost in a restored database. Its space is given back."""
+    of = volumes.available()
+    uuid = snapshot(volumes, of)
+    volumes.done(uuid)
+    volumes.operator.delete_snapshot(uuid)
+    with volumes.database.engine.begin() as connection:
+        connection.execute(volume_history.EVENTS.delete().where(volume_history.EVENTS.c.volume_uuid == of))
+        connection.execute(rows.VOLUMES.delete().where(rows.VOLUMES.c.uuid == of))
+    if not answers:
+        volumes.clock.advance(10_000)
+        volumes.volume_sweeper.sweep()
+        assert "error_deleting" == shown(volumes, uuid)[0]
+    assert "deleted" == volumes.done(uuid, "deleting")
+    assert [] == volumes.operator.list_snapshots()
