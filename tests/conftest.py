@@ -78,6 +78,15 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+    report = yield
+    for part in ("sections", "longrepr"):
+        if report and report.get(part):
+            report[part] = evidence.sendable(report[part])
+    return report
+
+
 @pytest.fixture(scope="session")
 def broker(pytestconfig: pytest.Config) -> private_servers.RabbitMQ:
     """A private RabbitMQ node, which other processes use, too.

@@ -11,6 +11,7 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,17 @@ def add_to(report: pytest.TestReport) -> None:
     report.sections.append(("run", f"seed {seed}, process {process}; alone: {repeat}"))
     for path in sorted({path for logs in _WATCHED for path in logs()}):
         report.sections.append((f"last lines of {path.name}", end_of(path)))
+
+
+def sendable(found: Any) -> Any:
+    """Return a part of a report without halves of surrogate pairs: a process that has one to send ends."""
+    if isinstance(found, str):
+        return found.encode(errors="backslashreplace").decode()
+    if isinstance(found, dict):
+        return {key: sendable(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return type(found)(map(sendable, found))
+    return found
 
 
 def end_of(path: pathlib.Path) -> str:
