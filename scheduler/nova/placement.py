@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NotRequired, TypeVar
 
 from oslo_config import cfg
 from oslo_log import log as logging
+from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects import fields
 from fleet.reasons import Reason
 
 try:
@@ -35,6 +37,42 @@ _NOBODY = "00000000-0000-0000-0000-000000000000"
 _CONCURRENT = "placement.concurrent_update"
 #: Answers that concern what is claimed. All others concern placement itself, and every request.
 _ABOUT_ONE_HOST = (400, 404)
+_NOT_ITS_ANSWER = "a query is answered with 200, and not in placement's form. Does [placement] lead to another service?"
+Body = TypeVar("Body")
+
+
+class _Amounts(TypedDict):
+    """By resource class."""
+
+    resources: dict[str, int]
+
+
+class _Held(TypedDict):
+    allocations: dict[str, _Amounts]
+    consumer_generation: NotRequired[int | None]
+
+
+class _Provider(TypedDict):
+    uuid: str
+    parent_provider_uuid: NotRequired[str | None]
+
+
+class _Providers(TypedDict):
+    resource_providers: list[_Provider]
+
+
+class _Offer(TypedDict):
+    allocations: dict[str, _Amounts]
+    mappings: dict[str, list[str]]
+
+
+class _Summary(TypedDict):
+    root_provider_uuid: str
+
+
+class _Candidates(TypedDict):
+    allocation_requests: list[_Offer]
+    provider_summaries: dict[str, _Summary]
 
 
 class PlacementFailed(errors.FleetError):
@@ -82,10 +120,12 @@ class Placement:
             ) from None
 
     def allocations(self, consumer: str) -> tuple[JSONObject, int | None]:
-        """Return the allocations of a consumer, by provider, and its generation (None: it holds nothing and is new)."""
-        found = self._json("GET", f"/allocations/{consumer}")
-        held = {uuid: {"resources": each["resources"]} for uuid, each in found.get("allocations", {}).items()}
-        return held, found.get("consumer_generation")
+        """Return the allocations of a consumer, by provider, and its generation (None: it holds nothing and is new).
+
+        :raises PlacementFailed:
+        """
+        found = self._body(self._send("GET", f"/allocations/{consumer}"), _Held)
+        return {**found["allocations"]}, found.get("consumer_generation")
 
     def write(self, consumer: str, body: Mapping[str, object]) -> Outcome:
         """Replace the allocations of a consumer. :raises PlacementFailed:"""
@@ -108,7 +148,7 @@ class Placement:
         answer = self._send("GET", f"/resource_providers?required={wanted}")
         if answer.status_code == 400:
             raise errors.InvalidInput(field="traits", reason=f"are refused by placement: {wanted}"[:255])
-        return frozenset(each["uuid"] for each in self._body(answer)["resource_providers"])
+        return frozenset(each["uuid"] for each in self._body(answer, _Providers)["resource_providers"])
 
     def offers(self, query: str) -> dict[str, list[JSONMapping]]:
         """Return the allocation requests that placement offers, by the root of their providers' trees.
@@ -119,22 +159,23 @@ class Placement:
         answer = self._send("GET", f"/allocation_candidates?{query}")
         if answer.status_code == 400:
             raise errors.InvalidInput(field="resources", reason=f"are refused by placement{_detail(answer)}"[:255])
-        found = self._body(answer)
+        found = self._body(answer, _Candidates)
         root_of = {uuid: each["root_provider_uuid"] for uuid, each in found["provider_summaries"].items()}
         offered: dict[str, list[JSONMapping]] = {}
         for request in found["allocation_requests"]:
-            kept = {"allocations": request["allocations"], "mappings": request["mappings"]}
+            if not request["allocations"].keys() <= root_of.keys():
+                raise PlacementFailed(problem=_NOT_ITS_ANSWER)
             for root in {root_of[uuid] for uuid in request["allocations"]}:
-                offered.setdefault(root, []).append(kept)
+                offered.setdefault(root, []).append(request)
         return offered
 
     def ping(self) -> None:
         """Ask for one provider that does not exist. :raises PlacementFailed:"""
-        self._json("GET", f"/resource_providers?uuid={_NOBODY}")
+        self._body(self._send("GET", f"/resource_providers?uuid={_NOBODY}"), _Providers)
 
     def out_of_scope(self) -> list[str]:
         """Return sentences about parts of this deployment that the columns of hosts do not have."""
-        providers = self._json("GET", "/resource_providers")["resource_providers"]
+        providers = self._body(self._send("GET", "/resource_providers"), _Providers)["resource_providers"]
         nested = sum(1 for each in providers if each.get("parent_provider_uuid"))
         found = []
         if nested:
@@ -144,13 +185,14 @@ class Placement:
             )
         return found
 
-    def _json(self, method: str, path: str) -> Any:
-        return self._body(self._send(method, path))
-
-    def _body(self, answer: Any) -> Any:
+    def _body(self, answer: Any, shape: type[Body]) -> Body:
+        """:raises PlacementFailed: it is not the answer to the query, as if a proxy answers in the place of placement"""
         if answer.status_code != 200:
             raise PlacementFailed(problem=f"a query is answered with {answer.status_code}{_said(answer)}")
-        return answer.json()
+        try:
+            return fields.parse(shape, answer.json())
+        except (ValueError, RecursionError, errors.InvalidInput):
+            raise PlacementFailed(problem=_NOT_ITS_ANSWER) from None
 
     def _send(self, method: str, path: str, **options: Any) -> Any:
         with _failures():
@@ -198,7 +240,7 @@ def _detail(answer: object) -> str:
 
 def _errors(answer: Any) -> list[JSONObject]:
     try:
-        found = answer.json().get("errors", [])
-    except (ValueError, AttributeError):
+        found = answer.json().get("errors")
+    except (ValueError, RecursionError, AttributeError):
         return []
-    return [each for each in found if isinstance(each, dict)]
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 
@@ -23,10 +24,14 @@ _FULL = {"errors": [{"code": "placement.undefined_code", "title": "Conflict"}]}
 
 @dataclasses.dataclass
 class Answer:
+    """``body`` is text if it is no JSON."""
+
     status_code: int
     body: object = None
 
     def json(self):
+        if isinstance(self.body, str):
+            raise ValueError("no JSON")
         return self.body
 
 
@@ -293,3 +298,46 @@ def test_an_answer_about_placement_itself_ends_the_request(status):
     adapter.put = lambda path, body: Answer(status)
     with pytest.raises(PlacementFailed):
         _claims(adapter).claim(SERVER, A)
+
+
+PROVIDER = {"root_provider_uuid": A}
+WRONG = {
+    "a page of a proxy": "<html>",
+    "a list": [],
+    "nothing": None,
+    "an object of something else": {"message": "welcome"},
+    "allocations without amounts": {"allocations": {A: {}}, "consumer_generation": 1},
+    "a provider without a uuid": {"resource_providers": [{"name": "n1"}]},
+    "candidates without their providers": {**candidates([A]), "provider_summaries": {}},
+    "candidates without amounts": {
+        "allocation_requests": [{"allocations": {A: None}, "mappings": {}}],
+        "provider_summaries": {A: PROVIDER},
+    },
+}
+
+
+@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+def test_an_answer_that_is_none_of_placement(body):
+    """Such as that of a proxy: it is not taken for one, and no call fails in another way than while placement is away."""
+    adapter = FakeAdapter()
+    adapter.get = lambda path, _body: Answer(200, body)
+    placement = Placement(adapter)
+    calls = [
+        lambda: placement.allocations(SERVER),
+        lambda: placement.providers_with(frozenset({"HW_A"}), frozenset()),
+        lambda: placement.offers("resources=VCPU:1"),
+        placement.out_of_scope,
+        placement.ping,
+    ]
+    failures = []
+    for call in calls:
+        with contextlib.suppress(PlacementFailed):
+            failures.append(call())
+    assert [] == failures
+
+
+@pytest.mark.parametrize("body", ["<html>", {"errors": 5}, {"errors": ["no"]}, {"errors": None}, []])
+def test_a_refusal_that_says_nothing(body):
+    adapter = FakeAdapter()
+    adapter.put = lambda path, _body: Answer(409, body)
+    assert _claims(adapter).claim(SERVER, A) is None

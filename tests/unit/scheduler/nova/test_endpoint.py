@@ -20,6 +20,7 @@ from scheduler.state.shares import Schedulers
 from tests.factories import uuid
 from tests.unit.scheduler.nova import recordings
 from tests.unit.scheduler.nova.recordings import arguments, contents, envelope, flavor, message
+from tests.unit.scheduler.nova.test_claims import Answer
 from tests.unit.scheduler.nova.worlds import CELL, OTHER_CELL, UUIDS, EndpointInMemory, instance_row, node_row
 from tests.unit.scheduler.plugins import configuration
 
@@ -145,6 +146,22 @@ def test_placement_is_away(world):
     world.adapter.down = True
     assert "Placement cannot be used now" in world.refused(message("req_build_1")["args"])
     assert 0 == world.bookings()
+
+
+def test_an_answer_that_is_none_of_placement(world, caplog):
+    """The request is refused with the reason, and nothing is booked. The log names what could not be given back."""
+    adapter, put = world.adapter, world.adapter.put
+
+    def claimed_once(path, body):
+        answer = put(path, body)
+        adapter.put = lambda _path, _body: Answer(409, {"errors": [{"code": "placement.concurrent_update"}]})
+        adapter.get = lambda _path, _body: Answer(200, "<html>a proxy</html>")
+        return answer
+
+    adapter.put = claimed_once
+    assert "not in placement's form" in world.refused(message("req_build_3")["args"])
+    [claimed] = adapter.held
+    assert (0, True) == (world.bookings(), claimed in caplog.text)
 
 
 def test_without_claims():
