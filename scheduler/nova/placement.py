@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any, NotRequired, TypeVar
 
@@ -20,6 +21,7 @@ from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
 from fleet.reasons import Reason
+from scheduler.nova.resource_request import traits_text
 
 try:
     from keystoneauth1 import exceptions, loading
@@ -144,8 +146,8 @@ class Placement:
 
         :raises errors.InvalidInput: placement does not know one of the traits
         """
-        wanted = ",".join([*sorted(required), *(f"!{name}" for name in sorted(forbidden))])
-        answer = self._send("GET", f"/resource_providers?required={wanted}")
+        wanted = traits_text(required, forbidden)
+        answer = self._send("GET", f"/resource_providers?{urllib.parse.urlencode({'required': wanted})}")
         if answer.status_code == 400:
             raise errors.InvalidInput(field="traits", reason=f"are refused by placement: {wanted}"[:255])
         return frozenset(each["uuid"] for each in self._body(answer, _Providers)["resource_providers"])

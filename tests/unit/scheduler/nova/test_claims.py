@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+from urllib import parse
 
 import pytest
 
@@ -261,7 +262,19 @@ def test_traits():
     """One query names the required and the forbidden ones."""
     adapter = FakeAdapter()
     assert {A} == Placement(adapter).providers_with(frozenset({"HW_A"}), frozenset({"HW_B"}))
-    assert [("GET", "/resource_providers?required=HW_A,!HW_B")] == adapter.calls
+    [(_method, path)] = adapter.calls
+    assert {"required": ["HW_A,!HW_B"]} == parse.parse_qs(parse.urlsplit(path).query)
+
+
+@pytest.mark.parametrize("name", ["A#", "A&required=B", "A%2CB", "A B", "Ä"])
+def test_a_trait_of_an_image_is_no_part_of_the_query(name):
+    """Whoever may upload images names traits: a name must not replace those of the flavor."""
+    adapter = FakeAdapter()
+    Placement(adapter).providers_with(frozenset({name, "CUSTOM_LICENSED"}), frozenset({"COMPUTE_STATUS_DISABLED"}))
+    [(_method, path)] = adapter.calls
+    found = parse.parse_qs(parse.urlsplit(path).query)
+    wanted = ",".join([*sorted([name, "CUSTOM_LICENSED"]), "!COMPUTE_STATUS_DISABLED"])
+    assert ({"required": [wanted]}, True) == (found, path.isascii())
 
 
 def test_a_trait_that_placement_does_not_know():
