@@ -41,6 +41,8 @@ COOKIE = "fleet-token"
 COOKIE_PATH = "/fleet/v1"
 #: Where keystonemiddleware looks for a cache of tokens, and how many a process keeps without ``memcached_servers``.
 _CACHE, _MOST_REMEMBERED = "fleet.tokens", 10_000
+#: Seconds after which a call without an answer fails, unless http_connect_timeout is set. keystoneauth waits for ever.
+_TIMEOUT_S = 10
 #: Type in keystone's catalog by the begin of a path; the first that fits. fleet's own paths are those of the compute API.
 _COMPUTE = "compute"
 _SERVICES = (("/v3/", "block-storage"), ("/v2.0/", "network"), ("/v2/images", "image"), ("/", _COMPUTE))
@@ -163,6 +165,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     """
     for group, opts in imported("keystonemiddleware.auth_token").list_opts():
         conf.register_opts(opts, group)
+    conf.set_default("http_connect_timeout", _TIMEOUT_S, GROUP)
     imported("keystoneauth1.loading").register_auth_conf_options(conf, GROUP)
     if not conf[GROUP].auth_type:
         reason = "is needed with auth_strategy = keystone: how fleet-api proves who it is, such as password"

@@ -114,6 +114,28 @@ def test_the_cookie_counts_for_the_page_only(tmp_path: pathlib.Path, conductor: 
     assert 401 == client.simulate_get("/v2.1/servers", headers=cookie).status_code
 
 
+@pytest.mark.parametrize(("option", "limit_s"), [({}, 10), ({"http_connect_timeout": "3"}, 3)])
+def test_a_keystone_that_never_answers(
+    tmp_path: pathlib.Path,
+    conductor: FewServers,
+    monkeypatch: pytest.MonkeyPatch,
+    option: dict[str, str],
+    limit_s: float,
+) -> None:
+    """Keeps no thread for ever: each call has a limit, and the answer is 503."""
+    limits: list[object] = []
+
+    def silent(_session: object, _method: str, _url: str, **options: object) -> requests.Response:
+        limits.append(options.get("timeout"))
+        raise requests.exceptions.ReadTimeout
+
+    monkeypatch.setattr(requests.Session, "request", silent)
+    conf = configured(tmp_path, **COMPLETE, http_request_max_retries="0", **option)
+    client = testing.TestClient(application(conductor, conf))
+    assert 503 == client.simulate_get("/v2.1/servers", headers={"X-Auth-Token": "t"}).status_code
+    assert {limit_s} == set(limits)
+
+
 RULES = [
     ("compute", "GET", "/v2.1/servers", "/v2.1/servers", 200),
     ("compute", "GET", "/v2.1/servers/**", "/v2.1/servers/detail", 200),
