@@ -11,11 +11,11 @@ import datetime
 import functools
 import json
 
-from fleet import stored_json
+from fleet import errors, stored_json
 from fleet.db.nova.api_queries import Cell
 from fleet.db.nova.cell_rows import CellInstance, CellNode, CellService
 from fleet.json_codec import JSONObject
-from fleet.objects import fields
+from fleet.objects import fields, structure
 from scheduler.nova.providers import Provider
 
 #: In place of a provider: placement's database is not read, so the columns of the node are what is known.
@@ -206,9 +206,9 @@ def _number(value: object) -> int:
 def _pools(text: str) -> str:
     """Return the JSON list of the pools of PCI devices, without the object around it; empty if there are none."""
     try:
-        found = json.loads(text) if text else None
-    except ValueError:
+        found = structure.plain(text, "pci_stats") if text else None
+    except errors.InvalidInput:
         return text  # the reader of hardware reports it
     if isinstance(found, dict):
-        found = found.get("nova_object.data", {}).get("objects")
+        found = found.get("objects")
     return json.dumps(found) if found else ""

@@ -233,11 +233,24 @@ def test_statistics_that_are_no_numbers(world, number):
     assert {"cmp1": 7168, "cmp2": 7168} == world.free_ram()
 
 
-def test_statistics_that_are_nested_too_deeply(world):
-    """They count as empty."""
-    world.nova.update(nova_schema.NODES, 1, stats="[" * 50_000, memory_mb_used=1024, updated_at=NOW + seconds(0.5))
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("stats", "[" * 50_000),
+        ("pci_stats", "[" * 50_000),
+        ("pci_stats", '{"nova_object.name": "PciDevicePoolList", "nova_object.data": null}'),
+        ("supported_instances", "5"),
+        ("supported_instances", "[null]"),
+        ("supported_instances", '[[{"arch": "x86_64"}, null]]'),
+    ],
+)
+def test_a_report_in_no_form_of_nova(world, column, text):
+    """What cannot be read counts as empty: the node itself and all others are read."""
+    changed = NOW + seconds(0.5)
+    world.nova.update(nova_schema.NODES, 1, **{column: text}, memory_mb_used=1024, updated_at=changed)
+    world.nova.update(nova_schema.NODES, 2, memory_mb_used=1024, updated_at=changed)
     world.later()
-    assert {"cmp1": 7168, "cmp2": 7680} == world.free_ram()
+    assert {"cmp1": 7168, "cmp2": 7168} == world.free_ram()
 
 
 def test_a_poll_after_the_first_reading(nova):

@@ -141,7 +141,10 @@ def capabilities(node: ShownCapabilities) -> Capabilities:
 
 @functools.lru_cache(_PARSED)
 def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(kind) for kind in stored_json.read(text)) if text else ()
+    """Return the kinds of guests of a report. What is no list of names is left out: only reports of agents are checked."""
+    found = stored_json.read(text) if text else ()
+    kinds = [kind for kind in found if isinstance(kind, list)] if isinstance(found, list) else []
+    return tuple(tuple(map(str, kind)) for kind in kinds)
 
 
 def rare(node: ShownReport) -> JSONObject:
