@@ -100,6 +100,14 @@ def test_a_guest_that_is_shut_down_inside_is_off(machine: Machine) -> None:
     assert ("power", "button") in machine.console(guest.uuid)
 
 
+def test_nothing_is_left_of_a_guest_that_is_backed_up(machine: Machine) -> None:
+    """A program for backups makes checkpoints, and libvirt keeps a domain that has one."""
+    guest = machine.spawn()
+    machine.driver._find(guest.uuid).checkpointCreateXML("<domaincheckpoint><name>monday</name></domaincheckpoint>")
+    machine.destroy(guest.uuid)
+    assert ([], []) == (machine.guests(), machine.driver.list_instance_uuids())
+
+
 def test_an_orphan_is_counted_and_never_touched(machine: Machine) -> None:
     """A domain that something else has made."""
     connection = machine.driver._connection.get()

@@ -221,6 +221,28 @@ def test_a_rebuild_that_fails_late_leaves_the_guest_of_the_next(
     assert states.RUNNING == machine.state(later)
 
 
+def test_a_domain_that_libvirt_keeps_is_not_taken_for_removed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files stay as well, so the next call finds it."""
+    guest = machine.spawn()
+    module = library()
+
+    def kept(_domain: object, _flags: int) -> None:
+        refusal = module.libvirtError("cannot delete a domain with 1 checkpoint")
+        refusal.err = (module.VIR_ERR_OPERATION_INVALID, 0, "kept", 0, "", "", "", 0, 0)
+        raise refusal
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.virDomain, "undefineFlags", kept)
+        with pytest.raises(module.libvirtError, match="cannot delete"):
+            machine.driver.destroy(machine.context, guest.uuid)
+    assert states.SHUTDOWN == machine.state(guest)
+    assert machine.directory(guest).exists()
+    machine.driver.destroy(machine.context, guest.uuid)
+    assert [THEIRS] == machine.driver.list_instance_uuids()
+
+
 def test_a_domain_of_something_else(machine: Machine) -> None:
     """Is counted with its memory, and stays."""
     usage = machine.driver.get_per_instance_usage()[THEIRS]
