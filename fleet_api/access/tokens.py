@@ -82,18 +82,17 @@ class Protected:
         self._open = application
         self._is_public = is_public
         self._remembered = _Remembered(conf[GROUP].token_cache_time)
-        self._no_answer: WSGIApplication = lambda _environ, _start_response: ()
         options: JSONObject = {"oslo_config_config": conf}
         if not conf[GROUP].memcached_servers:
             options["cache"] = _CACHE
         #: By the type of the service.
         self._checked: dict[str, WSGIApplication] = {}
-        self._checked_again: JSONObject = {}
+        self._checked_again: dict[str, WSGIApplication] = {}
         try:
             for _begin, service in _SERVICES:
-                of_service = {**options, "service_type": service}
-                self._checked[service] = middleware.AuthProtocol(self._admitted, of_service)
-                self._checked_again[service] = middleware.AuthProtocol(self._no_answer, of_service)
+                for checked, behind in ((self._checked, self._admitted), (self._checked_again, _no_answer)):
+                    # keystonemiddleware takes the configuration out of what it is given.
+                    checked[service] = middleware.AuthProtocol(behind, {**options, "service_type": service})
         except self._exceptions.ClientException as wrong:
             raise errors.ConfigError(option=f"[{GROUP}]", reason=f"cannot be used: {wrong}") from None
         if "password" in conf[GROUP] and not conf[GROUP].password:
@@ -107,7 +106,7 @@ class Protected:
             environ["HTTP_X_AUTH_TOKEN"] = kept
         environ[_CACHE] = self._remembered
         service = next(kind for begin, kind in _SERVICES if path.startswith(begin))
-        environ[_AGAIN] = functools.partial(self._is_valid_still, service, dict(environ))
+        environ[_AGAIN] = functools.partial(self._known_now, service, dict(environ))
         refusal = _Refusal(environ, start_response)
         try:
             answer = self._checked[service](environ, refusal)
@@ -120,13 +119,24 @@ class Protected:
         environ[_ADMITTED] = True
         return self._open(environ, start_response)
 
-    def _is_valid_still(self, service: str, environ: WSGIEnvironment) -> WSGIEnvironment:
-        """Check the token of an earlier request again. Return the environment with the sender as keystone knows it now."""
+    def _known_now(self, service: str, environ: WSGIEnvironment) -> WSGIEnvironment | None:
+        """Check the token of an earlier request again. Return the environment with the sender as keystone knows it now.
+
+        None: keystone cannot be asked.
+        """
+        refusal = _Refusal(environ, lambda *_answer: lambda _part: None)
         try:
-            self._checked_again[service](environ, lambda *_answer: None)
+            self._checked_again[service](environ, refusal)
         except self._exceptions.ClientException as failure:
             LOG.error("Cannot check a token with keystone: %s", failure)
-        return environ
+            return None
+        return None if refusal.is_unavailable else environ
+
+
+def _no_answer(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """Stand for the application where only the check of a token counts."""
+    start_response(falcon.HTTP_204, [])
+    return ()
 
 
 class _Refusal:
@@ -150,9 +160,9 @@ def check_again(request: falcon.Request) -> None:
     Afterwards :func:`sender` raises if the token is not valid any more.
     """
     again = request.env.get(_AGAIN)
-    if again is None:
+    found = None if again is None else again()
+    if found is None:
         return
-    found = again()
     for name in [each for each in request.env if each.startswith(_SAID)]:
         del request.env[name]
     request.env.update({name: value for name, value in found.items() if name.startswith(_SAID)})

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+import falcon
 import pytest
 import requests
 from falcon import testing
 from keystoneauth1 import adapter, exceptions
 from keystonemiddleware import auth_token
+from keystonemiddleware.auth_token import _exceptions, _identity
 from oslo_config import cfg
 
 from fleet import errors
@@ -136,6 +139,76 @@ def test_a_keystone_that_never_answers(
     assert {limit_s} == set(limits)
 
 
+def a_token(role: str = "reader", **more: object) -> dict[str, Any]:
+    """The answer of keystone about a token of user u and project p."""
+    domain = {"id": "default", "name": "Default"}
+    times = {"expires_at": "2099-01-01T00:00:00.000000Z", "issued_at": "2026-01-01T00:00:00.000000Z"}
+    named = {each: {"id": each[0], "name": each[0], "domain": domain} for each in ("user", "project")}
+    return {"token": {"methods": ["password"], **times, **named, "roles": [{"id": "r", "name": role}], **more}}
+
+
+@pytest.fixture
+def open_request(tmp_path: pathlib.Path, conductor: FewServers) -> Callable[[], falcon.Request]:
+    """Return a request that the application has got, and that lasts. No answer about its token is remembered."""
+
+    def made() -> falcon.Request:
+        conf = configured(tmp_path, **COMPLETE, token_cache_time="0")
+        protected = cast(tokens.Protected, cast(Any, application(conductor, conf))._application)
+        admitted: list[WSGIEnvironment] = []
+
+        def opened(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+            admitted.append(environ)
+            start_response("204 No Content", [])
+            return ()
+
+        protected._open = opened
+        testing.TestClient(protected).simulate_get("/fleet/v1/events", headers={"X-Auth-Token": "t"})
+        return falcon.Request(admitted[0])
+
+    return made
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | Exception) -> None:
+    """Let keystone answer so from now on when it is asked about a token."""
+
+    def verify(*_arguments: object, **_options: object) -> dict[str, Any]:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(_identity.IdentityServer, "verify_token", verify)
+
+
+def test_a_token_is_checked_again(monkeypatch: pytest.MonkeyPatch, open_request: Callable[[], falcon.Request]) -> None:
+    """As each minute in a stream of events: the sender has the roles of now, until the token is none any more."""
+    answered(monkeypatch, a_token())
+    request = open_request()
+    for role in ("reader", "member"):
+        answered(monkeypatch, a_token(role))
+        tokens.check_again(request)
+        assert ("u", "p", [role]) == dataclasses.astuple(tokens.sender(request))
+    answered(monkeypatch, _exceptions.InvalidToken())
+    tokens.check_again(request)
+    with pytest.raises(falcon.HTTPUnauthorized):
+        tokens.sender(request)
+
+
+@pytest.mark.parametrize(
+    "away", [exceptions.ConnectFailure("silence"), _exceptions.ServiceError(), exceptions.EndpointNotFound("no")]
+)
+def test_a_token_is_not_lost_while_keystone_is_away(
+    monkeypatch: pytest.MonkeyPatch, open_request: Callable[[], falcon.Request], away: Exception
+) -> None:
+    """What keystone said last counts until it answers."""
+    answered(monkeypatch, a_token())
+    request = open_request()
+    for answer in (away, a_token("member")):
+        answered(monkeypatch, answer)
+        tokens.check_again(request)
+        known = "reader" if answer is away else "member"
+        assert ("u", "p", [known]) == dataclasses.astuple(tokens.sender(request))
+
+
 RULES = [
     ("compute", "GET", "/v2.1/servers", "/v2.1/servers", 200),
     ("compute", "GET", "/v2.1/servers/**", "/v2.1/servers/detail", 200),
@@ -165,21 +238,10 @@ def test_access_rules_of_an_application_credential(
 ) -> None:
     """They name a service of the catalog, a method and a path. What they do not allow is 401."""
     catalog = [{"type": each, "endpoints": []} for each in ("compute", "block-storage", "image", "network")]
-    token = {
-        "methods": ["application_credential"],
-        "expires_at": "2099-01-01T00:00:00.000000Z",
-        "issued_at": "2026-01-01T00:00:00.000000Z",
-        "user": {"id": "u", "name": "u", "domain": {"id": "default", "name": "Default"}},
-        "project": {"id": "p", "name": "p", "domain": {"id": "default", "name": "Default"}},
-        "roles": [{"id": "r", "name": "reader"}],
-        "catalog": catalog,
-        "application_credential": {
-            "id": "a",
-            "restricted": True,
-            "access_rules": [{"id": "1", "service": service, "method": method, "path": rule}],
-        },
-    }
-    monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", lambda *_args, **_options: {"token": token})
+    rules = [{"id": "1", "service": service, "method": method, "path": rule}]
+    credential = {"id": "a", "restricted": True, "access_rules": rules}
+    token = a_token(methods=["application_credential"], catalog=catalog, application_credential=credential)
+    monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", lambda *_args, **_options: token)
     client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
     assert code == client.simulate_get(path, headers={"X-Auth-Token": "t"}).status_code
 
