@@ -78,7 +78,7 @@ class Protected:
         self, application: WSGIApplication, conf: cfg.ConfigOpts, is_public: Callable[[str, str], bool]
     ) -> None:
         register_opts(conf)
-        middleware, self._exceptions = imported("keystonemiddleware.auth_token"), imported("keystoneauth1.exceptions")
+        middleware, exceptions = imported("keystonemiddleware.auth_token"), imported("keystoneauth1.exceptions")
         self._open = application
         self._is_public = is_public
         self._remembered = _Remembered(conf[GROUP].token_cache_time)
@@ -93,7 +93,7 @@ class Protected:
                 for checked, behind in ((self._checked, self._admitted), (self._checked_again, _no_answer)):
                     # keystonemiddleware takes the configuration out of what it is given.
                     checked[service] = middleware.AuthProtocol(behind, {**options, "service_type": service})
-        except self._exceptions.ClientException as wrong:
+        except exceptions.ClientException as wrong:
             raise errors.ConfigError(option=f"[{GROUP}]", reason=f"cannot be used: {wrong}") from None
         if "password" in conf[GROUP] and not conf[GROUP].password:
             raise errors.ConfigError(option=f"[{GROUP}] password", reason="is needed")
@@ -107,13 +107,8 @@ class Protected:
         environ[_CACHE] = self._remembered
         service = next(kind for begin, kind in _SERVICES if path.startswith(begin))
         environ[_AGAIN] = functools.partial(self._known_now, service, dict(environ))
-        refusal = _Refusal(environ, start_response)
-        try:
-            answer = self._checked[service](environ, refusal)
-        except self._exceptions.ClientException as failure:
-            LOG.error("Cannot check a token with keystone: %s", failure)
-            return _unavailable(start_response)
-        return _unavailable(start_response) if refusal.is_unavailable else answer
+        answer = _answer(self._checked[service], environ, start_response)
+        return _unavailable(start_response) if answer is None else answer
 
     def _admitted(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         environ[_ADMITTED] = True
@@ -124,13 +119,26 @@ class Protected:
 
         None: keystone cannot be asked.
         """
-        refusal = _Refusal(environ, lambda *_answer: lambda _part: None)
-        try:
-            self._checked_again[service](environ, refusal)
-        except self._exceptions.ClientException as failure:
-            LOG.error("Cannot check a token with keystone: %s", failure)
-            return None
-        return None if refusal.is_unavailable else environ
+        answer = _answer(self._checked_again[service], environ, lambda *_begun: lambda _part: None)
+        return None if answer is None else environ
+
+
+def _answer(
+    checked: WSGIApplication, environ: WSGIEnvironment, start_response: StartResponse
+) -> Iterable[bytes] | None:
+    """Return the answer of keystonemiddleware, or of the application behind it.
+
+    None: keystone cannot be asked, or answers in no form of its own. keystoneclient then raises a KeyError, among others.
+    """
+    refusal = _Refusal(environ, start_response)
+    try:
+        answer = checked(environ, refusal)
+    except Exception as failure:
+        if _ADMITTED in environ:
+            raise
+        LOG.error("Cannot check a token with keystone: %s: %s", type(failure).__name__, failure)
+        return None
+    return None if refusal.is_unavailable else answer
 
 
 def _no_answer(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -179,6 +179,47 @@ def answered(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | Exception
     monkeypatch.setattr(_identity.IdentityServer, "verify_token", verify)
 
 
+NONSENSE = ["<html>", "", "[]", "null", "{}", '{"token": {}}', '{"token": {"methods": [], "user": {}}}']
+
+
+@pytest.mark.parametrize("body", NONSENSE)
+def test_an_answer_that_is_none_of_keystone(
+    tmp_path: pathlib.Path, conductor: FewServers, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    """Such as a page of a proxy: nobody is let in, and the client gets the 503 of a keystone that is away."""
+    root = {"version": {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": COMPLETE["auth_url"]}]}}
+    endpoint = {"interface": "internal", "region": "R", "region_id": "R", "url": COMPLETE["auth_url"], "id": "1"}
+    own = a_token(catalog=[{"type": "identity", "name": "keystone", "endpoints": [endpoint]}])
+
+    def answer(_session: object, method: str, url: str, **_options: object) -> requests.Response:
+        found = requests.Response()
+        found.url, found.status_code, found.headers["X-Subject-Token"] = url, 200, "fleet"
+        text = json.dumps(own) if method == "POST" else body if "auth/tokens" in url else json.dumps(root)
+        found._content = text.encode()
+        return found
+
+    monkeypatch.setattr(requests.Session, "request", answer)
+    client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
+    shown = client.simulate_get("/v2.1/servers", headers={"X-Auth-Token": "t"})
+    assert (503, "keystone cannot be asked.") == (shown.status_code, shown.json["serviceUnavailable"]["message"])
+    assert [] == conductor.asked
+
+
+def test_a_failure_of_the_application_is_none_of_keystone(
+    tmp_path: pathlib.Path, conductor: FewServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not taken for a token that cannot be checked."""
+
+    def failing(_environ: WSGIEnvironment, _start_response: StartResponse) -> Iterable[bytes]:
+        raise KeyError("token")
+
+    answered(monkeypatch, a_token())
+    protected = cast(tokens.Protected, cast(Any, application(conductor, configured(tmp_path, **COMPLETE)))._application)
+    protected._open = failing
+    with pytest.raises(KeyError):
+        testing.TestClient(protected).simulate_get("/v2.1/servers", headers={"X-Auth-Token": "t"})
+
+
 def test_a_token_is_checked_again(monkeypatch: pytest.MonkeyPatch, open_request: Callable[[], falcon.Request]) -> None:
     """As each minute in a stream of events: the sender has the roles of now, until the token is none any more."""
     answered(monkeypatch, a_token())
@@ -194,7 +235,8 @@ def test_a_token_is_checked_again(monkeypatch: pytest.MonkeyPatch, open_request:
 
 
 @pytest.mark.parametrize(
-    "away", [exceptions.ConnectFailure("silence"), _exceptions.ServiceError(), exceptions.EndpointNotFound("no")]
+    "away",
+    [exceptions.ConnectFailure("silence"), _exceptions.ServiceError(), exceptions.EndpointNotFound("no"), KeyError()],
 )
 def test_a_token_is_not_lost_while_keystone_is_away(
     monkeypatch: pytest.MonkeyPatch, open_request: Callable[[], falcon.Request], away: Exception
