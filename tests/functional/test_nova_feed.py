@@ -454,6 +454,21 @@ def test_a_flavor_and_a_request(world):
     assert {"nova_object.name": "RequestSpec"} == world.api.read(api_queries.request_spec, uuid(1))
 
 
+@pytest.mark.parametrize("text", ["", "{", "[" * 50_000])
+def test_a_request_and_rules_that_cannot_be_read(world, text):
+    """They count as empty: other requests are compared, and the group keeps its policy."""
+    nova = world.nova
+    for number, spec in ((1, text), (2, '{"nova_object.name": "RequestSpec"}')):
+        nova.insert(nova_schema.REQUEST_SPECS, id=number, instance_uuid=uuid(number), spec=spec)
+    nova.insert(nova_schema.GROUPS, id=1, uuid=uuid(61), name="web")
+    nova.insert(nova_schema.GROUP_POLICIES, id=1, group_id=1, policy="affinity", rules=text)
+    read = world.api.read
+    found = {uuid(2): {"nova_object.name": "RequestSpec"}, uuid(1): {}}
+    assert found == dict(read(api_queries.newest_request_specs, 5))
+    assert {} == read(api_queries.request_spec, uuid(1))
+    assert api_queries.Group(uuid(61), ["affinity"], {}, []) == read(api_queries.group, "web")
+
+
 def test_server_groups(nova, world):
     """By uuid before name, with policies, rules and members."""
     for number, name in ((1, uuid(62)), (2, "web")):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 from collections.abc import Mapping
 
 import sqlalchemy as sa
 
+from fleet import stored_json
 from fleet.db.feed.feed import ChangedAggregate
 from fleet.db.nova.tables import (
     AGGREGATE_HOSTS,
@@ -122,14 +122,14 @@ def group(connection: sa.Connection, name: str) -> Group | None:
     policies = connection.execute(of_it.order_by(GROUP_POLICIES.c.policy)).all()
     uuid = GROUP_MEMBERS.c.instance_uuid
     members = sa.select(uuid).where(GROUP_MEMBERS.c.group_id == number).order_by(uuid)
-    rules = {key: value for row in policies if row.rules for key, value in json.loads(row.rules).items()}
+    rules = {key: value for row in policies if row.rules for key, value in stored_json.read(row.rules).items()}
     return Group(found[0].uuid, [row.policy for row in policies], rules, list(connection.scalars(members)))
 
 
 def newest_request_specs(connection: sa.Connection, number: int) -> list[tuple[str, object]]:
     """(uuid of the server, its RequestSpec) of the newest requests."""
     query = sa.select(REQUEST_SPECS.c.instance_uuid, REQUEST_SPECS.c.spec).order_by(REQUEST_SPECS.c.id.desc())
-    return [(uuid, json.loads(spec)) for uuid, spec in connection.execute(query.limit(number))]
+    return [(uuid, stored_json.read(spec)) for uuid, spec in connection.execute(query.limit(number))]
 
 
 def request_spec(connection: sa.Connection, instance_uuid: str) -> object | None:
@@ -137,4 +137,4 @@ def request_spec(connection: sa.Connection, instance_uuid: str) -> object | None
     found = connection.execute(
         sa.select(REQUEST_SPECS.c.spec).where(REQUEST_SPECS.c.instance_uuid == instance_uuid)
     ).scalar()
-    return None if found is None else json.loads(found)
+    return None if found is None else stored_json.read(found)
