@@ -88,3 +88,22 @@ def test_a_cell_gets_another_database(world: FeedOverNova) -> None:
     world.nova.update(nova_schema.CELLS, 2, database_connection="nonsense://")
     with pytest.raises(errors.ConfigError):
         world.feed.read(0)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("mysql+pymysql://nova:pw@127.0.0.1:9/cell2?ssl_ca=/nowhere/ca.pem", "No such file"),
+        ("nonsense://", "is for nonsense"),
+    ],
+)
+def test_a_cell_that_cannot_be_opened(
+    world: FeedOverNova, caplog: pytest.LogCaptureFixture, url: str, reason: str
+) -> None:
+    """As if its URL names certificates that only nova's machines have: the hosts of the others are read."""
+    world.nova.insert(nova_schema.CELLS, id=3, uuid=uuid(301), name="cell2", database_connection=url, disabled=False)
+    world.nova.update(nova_schema.NODES, 1, memory_mb_used=1024, updated_at=world.clock.now + seconds(5))
+    world.later(6)
+    assert {"cmp1": 7168, "cmp2": 7680} == world.free_ram()
+    assert "Cell cell2 cannot be read" in caplog.text
+    assert reason in caplog.text

@@ -43,10 +43,16 @@ _said = rate_limited_log.RateLimit()
 
 
 def caught(engine: sa.Engine) -> tuple[type[Exception], ...]:
-    """Errors of the database that a use of ``engine`` may raise."""
+    """Errors of the database that a use of ``engine`` may raise.
+
+    PyMySQL reads the files of TLS before it connects, and raises an OSError if it cannot.
+    """
     driver = engine.dialect.loaded_dbapi.Error
     ours = failpoints.DatabaseFault
-    return (db_exception.DBError, db_exception.DBInvalidUnicodeParameter, sa.exc.SQLAlchemyError, driver, ours)
+    return (
+        *(db_exception.DBError, db_exception.DBInvalidUnicodeParameter, sa.exc.SQLAlchemyError, driver, ours),
+        OSError,
+    )
 
 
 def typed(failure: Exception, url: sa.URL | None = None) -> errors.DatabaseError:
@@ -118,6 +124,8 @@ def _is_of_connecting(failure: Exception, orig: BaseException) -> bool:
 def _first_line(orig: BaseException, url: sa.URL | None) -> str:
     lines = str(orig).strip().splitlines() or [type(orig).__name__]
     line = lines[0][:_LONGEST]
+    if isinstance(orig, OSError):
+        line += " (files that its URL names, such as ssl_ca)"
     password = str(url.password) if url is not None and url.password else ""
     return line.replace(password, "***") if password else line
 
