@@ -15,12 +15,14 @@ import sqlalchemy as sa
 
 from fleet import errors
 
-_OPTION = "[database] connection"
 _EXTRAS = {"postgresql": "postgresql", "mysql": "mariadb"}
 
 
-def require(connection: str) -> None:
-    """:raises errors.ConfigError: the driver of the URL is not installed, or cannot use it"""
+def require(connection: str, option: str = "[database] connection") -> None:
+    """:param option: that has the URL, for messages
+
+    :raises errors.ConfigError: the driver of the URL is not installed, or cannot use it
+    """
     try:
         url = sa.make_url(connection)
     except sa.exc.ArgumentError:
@@ -28,7 +30,7 @@ def require(connection: str) -> None:
         return
     if url.get_backend_name() == "mariadb":
         # SQLAlchemy knows it, but oslo.db does not.
-        raise _unknown(url)
+        raise _unknown(url, option)
     try:
         module: Any = url.get_dialect().import_dbapi()
         _arguments, options = url.get_dialect()().create_connect_args(url)
@@ -37,19 +39,17 @@ def require(connection: str) -> None:
         extra = _EXTRAS.get(url.get_backend_name())
         advice = f"; install it with: pip install '.[{extra}]' in the directory of the source" if extra else ""
         raise errors.ConfigError(
-            option=_OPTION, reason=f"needs a driver that is not installed ({missing}){advice}"
+            option=option, reason=f"needs a driver that is not installed ({missing}){advice}"
         ) from None
     except sa.exc.NoSuchModuleError:
-        raise _unknown(url) from None
+        raise _unknown(url, option) from None
     except (sa.exc.ArgumentError, TypeError, ValueError) as wrong:
-        raise errors.ConfigError(
-            option=_OPTION, reason=f"is a URL that {url.drivername} cannot use ({wrong})"
-        ) from None
+        raise errors.ConfigError(option=option, reason=f"is a URL that {url.drivername} cannot use ({wrong})") from None
 
 
-def _unknown(url: sa.URL) -> errors.ConfigError:
+def _unknown(url: sa.URL, option: str) -> errors.ConfigError:
     reason = f"is for {url.drivername}, which is no database here; use postgresql+psycopg2, mysql+pymysql or sqlite"
-    return errors.ConfigError(option=_OPTION, reason=reason)
+    return errors.ConfigError(option=option, reason=reason)
 
 
 def _require_options(url: sa.URL, module: Any, options: Mapping[str, Any]) -> None:

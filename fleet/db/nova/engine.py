@@ -28,7 +28,7 @@ def opened(url: str, option: str, within: Limits, **options: Any) -> sa.Engine:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
         raise errors.ConfigError(option=option, reason="is not the URL of a database") from None
-    driver.require(url)
+    driver.require(url, option)
     failures.keep_libraries_quiet()
     parameters = limits.encoded(limits.limits(parsed, within))
     engine: sa.Engine = engines.create_engine(

@@ -9,6 +9,7 @@ import pytest
 
 from fleet import errors
 from fleet.db.connection import driver
+from fleet.db.nova.database import NovaDatabase
 
 MISSING = [
     ("postgresql+psycopg2://a:b@h/x", "psycopg2", "pip install '.[postgresql]' in the directory of the source"),
@@ -70,3 +71,14 @@ def test_a_url_that_the_driver_cannot_use(url: str, reason: str) -> None:
         driver.require(url)
     assert "[database] connection" in refused.value.message
     assert "secret" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "url", ["oracel://u:secret@h/x", "mysql+mysqldb://u:secret@h/x", "mysql+pymysql://u:secret@h/x?sslca=/ca.pem"]
+)
+def test_a_url_of_nova(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the option that has the URL: another one would be corrected in vain."""
+    monkeypatch.setitem(sys.modules, "MySQLdb", None)
+    with pytest.raises(errors.ConfigError, match=r"^Option \[nova\] api_connection ") as refused:
+        NovaDatabase(url, "[nova] api_connection")
+    assert ("[database]" in refused.value.message, "secret" in refused.value.message) == (False, False)
