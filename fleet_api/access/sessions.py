@@ -13,6 +13,7 @@ from typing import Annotated, Any, NotRequired
 import falcon
 import pydantic
 from oslo_config import cfg
+from oslo_log import log as logging
 from oslo_utils import timeutils
 from typing_extensions import TypedDict
 
@@ -22,7 +23,8 @@ from fleet_api.conf import KEYSTONE
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.faults import Fault, NotHere
 
-_MOST = 255
+LOG = logging.getLogger(__name__)
+
 #: Seconds to wait for keystone.
 _WAIT_S = 30
 
@@ -101,20 +103,23 @@ class Sessions:
         )
         try:
             access = plugin.get_access(session)
+            left_s = timeutils.delta_seconds(timeutils.utcnow(True), access.expires)
+            shown = {"user_id": access.user_id, "project_id": access.project_id, "roles": access.role_names}
         except exceptions.Unauthorized:
             raise Fault(401, "The name, the password or the project is wrong.") from None
-        except exceptions.ClientException as failure:
+        except Exception as failure:
+            # An answer in no form of keystone, such as that of a proxy, is a KeyError, among others.
+            LOG.error("Cannot sign in with keystone: %s: %s", type(failure).__name__, failure)
             raise Fault(503, f"keystone cannot be asked: {type(failure).__name__}.") from None
         response.set_cookie(
             tokens.COOKIE,
             access.auth_token,
-            max_age=max(int(timeutils.delta_seconds(timeutils.utcnow(True), access.expires)), 0),
+            max_age=max(int(left_s), 0),
             path=tokens.COOKIE_PATH,
             secure=request.forwarded_scheme == "https",
             http_only=True,
             same_site="Strict",
         )
-        shown = {"user_id": access.user_id, "project_id": access.project_id, "roles": access.role_names}
         response.media = {"session": {**shown, "signed_in": True}}
 
     @guard.public

@@ -186,15 +186,16 @@ NONSENSE = ["<html>", "", "[]", "null", "{}", '{"token": {}}', '{"token": {"meth
 def test_an_answer_that_is_none_of_keystone(
     tmp_path: pathlib.Path, conductor: FewServers, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
-    """Such as a page of a proxy: nobody is let in, and the client gets the 503 of a keystone that is away."""
+    """Such as a page of a proxy: nobody is let in or signed in, and the client gets the 503 of a keystone that is away."""
     root = {"version": {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": COMPLETE["auth_url"]}]}}
     endpoint = {"interface": "internal", "region": "R", "region_id": "R", "url": COMPLETE["auth_url"], "id": "1"}
     own = a_token(catalog=[{"type": "identity", "name": "keystone", "endpoints": [endpoint]}])
 
-    def answer(_session: object, method: str, url: str, **_options: object) -> requests.Response:
+    def answer(_session: object, method: str, url: str, **options: Any) -> requests.Response:
         found = requests.Response()
         found.url, found.status_code, found.headers["X-Subject-Token"] = url, 200, "fleet"
-        text = json.dumps(own) if method == "POST" else body if "auth/tokens" in url else json.dumps(root)
+        its_own = method == "POST" and b'"secret"' in options["data"]
+        text = json.dumps(own) if its_own else body if "auth/tokens" in url else json.dumps(root)
         found._content = text.encode()
         return found
 
@@ -202,6 +203,10 @@ def test_an_answer_that_is_none_of_keystone(
     client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
     shown = client.simulate_get("/v2.1/servers", headers={"X-Auth-Token": "t"})
     assert (503, "keystone cannot be asked.") == (shown.status_code, shown.json["serviceUnavailable"]["message"])
+    known = {"username": "alice", "password": "x", "project": "web"}
+    signed_in = client.simulate_post("/fleet/v1/session", json=known)
+    assert (503, {}) == (signed_in.status_code, signed_in.cookies)
+    assert "keystone cannot be asked: " in signed_in.text
     assert [] == conductor.asked
 
 
