@@ -7,7 +7,7 @@ import collections
 from collections.abc import Callable, Sequence
 
 from fleet import states
-from fleet.client import faults, following
+from fleet.client import faults, following, pages
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.answers.hosts import HostView
@@ -102,7 +102,7 @@ class Run(Replay[traces.TraceRequest]):
 
     def _list_hosts(self) -> list[HostView]:
         with self._conductor.plain_failures():
-            return self._conductor.operator.list_hosts()
+            return pages.hosts(self._conductor.operator)
 
     def _utilisation(self) -> dict[str, str]:
         hosts = self._list_hosts()
