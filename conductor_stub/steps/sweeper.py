@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic
 
 from oslo_log import log as logging
@@ -55,10 +55,14 @@ class Sweeper(abc.ABC, Generic[RowT, EndT]):
     def _step_context(self, row: RowT) -> StepContext:
         return StepContext(self._limits, self._clock(), row.request_id)
 
-    @staticmethod
-    def _apart(row: RowT) -> contextlib.AbstractContextManager[object]:
-        """A row that cannot be acted on does not hold the others up."""
-        return apart(f"The sweep of row {row.uuid}")
+    @contextlib.contextmanager
+    def _apart(self, row: RowT) -> Iterator[None]:
+        """A row that cannot be acted on does not hold the others up, and comes behind them in the next sweeps."""
+        with apart(f"The sweep of row {row.uuid}") as failed:
+            yield
+        if failed.problem:
+            with apart(f"The delay of row {row.uuid}"):
+                self._postpone(row)
 
     def _end(self, row: RowT) -> bool:
         """End the row if its deadline has passed; return whether it has."""

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from conductor_stub.moves import sweeper as move_sweeper
+from conductor_stub.power import sweeper as power_sweeper
 from conductor_stub.steps import apart
 from conductor_stub.steps.limits import StepLimits
+from conductor_stub.volumes import sweeper as volume_sweeper
 from fleet import errors
 from fleet.db.engine.database import Database
 from fleet.telemetry.rate_limited_log import RateLimit
@@ -35,6 +38,10 @@ def world(database: Database, monkeypatch: pytest.MonkeyPatch) -> Guests:
     return world
 
 
+def _uuid(rows: Any) -> str:
+    return str(rows[0].uuid if isinstance(rows, list) else rows.uuid)
+
+
 class Broken:
     """Fails for the first row that it sees."""
 
@@ -43,7 +50,7 @@ class Broken:
         self.seen: list[str] = []
 
     def __call__(self, *args: Any) -> Any:
-        self.seen.append(args[0][0].uuid if isinstance(args[0], list) else args[0].uuid)
+        self.seen.append(_uuid(args[-1]))
         if self.seen[0] == self.seen[-1]:
             raise self.failure
         return self.real(*args)
@@ -79,6 +86,28 @@ def test_one_row_fails(
     first, second = broken.seen[:2]
     assert first != second
     assert [f"The sweep of row {first} failed; the others go on: ValueError: what is stored is odd"] == caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("sweeper", "module", "step"),
+    [
+        ("power_sweeper", power_sweeper, "_again"),
+        ("volume_sweeper", volume_sweeper, "_go_on"),
+        ("move_sweeper", move_sweeper, "_hand_out_again"),
+    ],
+)
+def test_rows_that_fail_fill_no_sweep(
+    world: Guests, monkeypatch: pytest.MonkeyPatch, sweeper: str, module: Any, step: str
+) -> None:
+    """However few rows a sweep reads: a row that has failed comes behind the others."""
+    world.clock.advance(LIMITS.placing_timeout_s)
+    found = getattr(world, sweeper)
+    broken = Broken(getattr(found, step), ValueError("what is stored is odd"))
+    monkeypatch.setattr(found, step, broken)
+    monkeypatch.setattr(module, "BATCH", 1)
+    for _ in range(2):
+        found.sweep()
+    assert 2 == len({*broken.seen})
 
 
 def test_a_database_that_is_away_ends_the_round(world: Guests, monkeypatch: pytest.MonkeyPatch) -> None:
