@@ -18,8 +18,9 @@ No other work on the instance runs meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -31,6 +32,7 @@ from compute_agent.work import former_resize
 from compute_agent.work.build import failure_record
 from compute_agent.work.power_sync import PowerSync
 from fleet import errors, states
+from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import FailedAttempt, Instance, Migration
@@ -68,14 +70,28 @@ def recover(
     instances = {instance.uuid: instance for instance in calls.get_host_instances(context, host.name)}
     guests = host.ask_for_audit(host.driver.get_per_instance_usage)
     for uuid in own_guests(guests) - instances.keys() - moving.keys():
-        _fence(context, host, calls, uuid, has_guest=True)
+        with _apart(host, uuid):
+            _fence(context, host, calls, uuid, has_guest=True)
     for uuid, migration in moving.items():
-        _recover_move(context, host, calls, migration, uuid in guests)
+        with _apart(host, uuid):
+            _recover_move(context, host, calls, migration, uuid in guests)
     for uuid in instances.keys() - moving.keys():
-        _recover_instance(context, host, calls, instances[uuid], guests.get(uuid), watch)
+        with _apart(host, uuid):
+            _recover_instance(context, host, calls, instances[uuid], guests.get(uuid), watch)
     LOG.info(
         "Host %s is recovered: %d instances in the ledger, %d guests found", host.name, len(instances), len(guests)
     )
+
+
+@contextlib.contextmanager
+def _apart(host: Host, uuid: str) -> Iterator[None]:
+    """Log what goes wrong with one instance: it keeps no other from being served."""
+    try:
+        yield
+    except (Unanswered, time_limit.Overrun):
+        raise
+    except Exception:
+        LOG.exception("Instance %s on %s is not recovered; the next comparison tries again", uuid, host.name)
 
 
 def settle(

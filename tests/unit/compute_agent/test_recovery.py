@@ -16,8 +16,9 @@ from compute_agent.drivers.fake import FakeDriver
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.ledger import build_calls
 from compute_agent.node.claims import Resources
+from compute_agent.node.host import Undecided
 from compute_agent.work import comparison, recovery
-from fleet import states
+from fleet import errors, states
 from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Image, Instance, fields
 from fleet.rpc.rabbit.lean import wire
@@ -151,6 +152,27 @@ def test_one_unanswered_call_does_not_stop_the_agent(task_state: str, vm_state: 
         world.conductor.script(method, oslo_messaging.MessagingTimeout("silence"), times=1000)
     recover(world)
     assert frozenset([active.uuid]) == world.tracker.view().instances
+
+
+@pytest.mark.parametrize(
+    "row", [("building", "spawning", HOST), ("active", "deleting", HOST), ("active", None, "host2")]
+)
+def test_one_instance_that_the_ledger_refuses_keeps_no_host_from_beginning(
+    row: tuple[str, str | None, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are recovered, and the next comparison tries it again."""
+    world = one_host()
+    vm_state, task_state, host = row
+    broken = world.conductor.put(builders.an_instance(**CLAIMED), vm_state=vm_state, task_state=task_state, host=host)
+    with_guest(world, broken)
+    world.host.undecided[broken.uuid] = Undecided(1, HOST, ())
+    active = world.conductor.put(builders.an_instance(**CLAIMED), vm_state="active")
+    refused = errors.InvalidInput(field="failure.message", reason="has a character that no ledger takes")
+    for method in ("reschedule", "instance_destroyed"):
+        world.conductor.script(method, refused, times=1)
+    recover(world)
+    assert {active.uuid} <= world.tracker.view().instances
+    assert f"Instance {broken.uuid} on {HOST} is not recovered" in caplog.text
 
 
 def test_a_guest_that_cannot_be_destroyed_ends_its_build() -> None:
