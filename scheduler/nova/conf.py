@@ -9,7 +9,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from fleet.rpc.nova_broker import GROUP
-from scheduler.nova import notifications, nova_options
+from scheduler.nova import notification_options, nova_options
 
 
 def _novas(name: str) -> list[cfg.DeprecatedOpt]:
@@ -156,10 +156,11 @@ OPTIONS = [
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(OPTIONS, group=GROUP)
-    conf.register_opts(notifications.OPTIONS, group=notifications.GROUP)
+    conf.register_opts(notification_options.OPTIONS, group=notification_options.GROUP)
     nova_options.register_opts(conf)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo-config-generator."""
-    return [(GROUP, OPTIONS), (notifications.GROUP, notifications.OPTIONS), *nova_options.list_opts()]
+    others = (notification_options.GROUP, notification_options.OPTIONS)
+    return [(GROUP, OPTIONS), others, *nova_options.list_opts()]

@@ -18,27 +18,8 @@ from fleet.rpc import deferred
 from fleet.rpc.notifier import Silence, get_notifier
 from scheduler.compute.drivers.driver import Notifier
 from scheduler.nova import notification_payload
+from scheduler.nova.notification_options import UNVERSIONED, VERSIONED
 
-GROUP = "notifications"
-UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
-OPTIONS: list[cfg.Opt] = [
-    cfg.StrOpt(
-        "notification_format",
-        default=UNVERSIONED,
-        choices=[
-            (UNVERSIONED, "only the older form"),
-            (VERSIONED, "only versioned notifications"),
-            (BOTH, "both"),
-        ],
-        help="[notifications] notification_format of nova.conf: the form of scheduler.select_destinations.start and .end, "
-        "which are sent in the place of nova-scheduler if [oslo_messaging_notifications] driver is set.",
-    ),
-    cfg.ListOpt(
-        "versioned_notifications_topics",
-        default=["versioned_notifications"],
-        help="[notifications] versioned_notifications_topics of nova.conf.",
-    ),
-]
 _EVENT = "scheduler.select_destinations"
 
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 
 import pytest
 from oslo_config import cfg
@@ -139,3 +141,10 @@ def test_a_file_with_secrets_that_everybody_can_read(
     assert bool(exposed) is bool(found)
     assert not exposed or f"has mode {mode:04o}, and everybody on this machine can read {exposed}" in found[0].found
     assert "pw" not in "".join(each.found + each.fix for each in found).replace("passwords", "").replace("password", "")
+
+
+def test_the_options_of_all_services_take_little_memory() -> None:
+    """Each daemon reads them at its start. An agent, of which there is one on each host, opens no database for that."""
+    code = "import sys; from fleet.checks import option_check; option_check.known(); print('sqlalchemy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "False" == done.stdout.strip()
