@@ -41,6 +41,7 @@ REASONS = {
     "instances.instances.JOINED": "other statements are made of it",
     "instances.instance_listing.JOINED": "other statements are made of it",
     "instances.instance_listing._BRIEF_QUERY": "other statements are made of it",
+    "instances.builds._USED_TOKENS": _SET,
     "instances.instances._MOVING": _DICT,
     "instances.instances._PLACED": _DICT,
     "schema.migration:sync": "Alembic reads its one row",

@@ -74,13 +74,16 @@ def insert_all(
     projects = [each.rows[0]["project_id"] for each in acceptances]
     keys = [each.request["reservation_id"] for each in acceptances]
     known, headroom = quotas.headroom(tx, quotas.BUILDS, projects, default, keys)
-    return [_insert(tx, each, known, headroom, free, existing, reserving) for each in acceptances]
+    # At once, because a statement between the rows of two requests would end the batch that is written.
+    used = builds.used_tokens(tx, [each.token.key for each in acceptances if each.token])
+    return [_insert(tx, each, known, used, headroom, free, existing, reserving) for each in acceptances]
 
 
 def _insert(
     tx: Transaction,
     accepted: Acceptance,
     known: Collection[str],
+    used: Collection[tuple[str, str]],
     headroom: quotas.Headroom,
     free: FreeAddresses,
     existing: Collection[str],
@@ -88,7 +91,7 @@ def _insert(
 ) -> JSONObject | None | errors.FleetError:
     request, token = accepted.request, accepted.token
     try:
-        first = token.first_answer(tx) if token else None
+        first = token.first_answer(tx) if token and token.key in used else None
     except errors.Conflict as other:
         return other
     if first is not None:

@@ -99,9 +99,14 @@ class Intake:
             a network has no free address; errors.QuotaExceeded: errors.VersionPinned: an agent may be too old for networks
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
-        # Before anything else: the flavor or group may have been deleted since the first request.
-        first = self._database.read(token.first_answer) if token else None
-        return first or self._accept(context, request, token)
+        try:
+            return self._accept(context, request, token)
+        except errors.FleetError:
+            # The flavor, the group or a volume may not be as they were at the first request.
+            first = self._database.read(token.first_answer) if token else None
+            if first is None:
+                raise
+            return first
 
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> JSONObject:
         stored, rows, remarks = self._planned(context, request)

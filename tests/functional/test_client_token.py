@@ -11,15 +11,19 @@ import pytest
 from oslo_config import cfg
 from oslo_messaging import conffixture
 
+from conductor_stub.builds.acceptance import Acceptance, insert_all
 from conductor_stub.builds.client_token import ClientToken
 from conductor_stub.volumes.creation import ClientToken as VolumeToken
 from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import new_context
+from fleet.db.instances import builds
 from fleet.db.upkeep import retention
 from fleet.objects import BuildRequest, VolumeRequest
+from fleet.objects.quota import Quota
 from fleet.rpc import clients, transport
 from tests.configuration import configuration
+from tests.functional import databases
 from tests.worlds.conductor import Conductor
 
 SIZES = {"vcpus": 1, "memory_mb": 1024}
@@ -81,17 +85,32 @@ def test_other_requests_are_other_requests(conductor: Conductor, what: str, othe
 
 def test_of_two_conductors_at_once_one_accepts(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second has looked before the first has written: the database lets it in only to find what is there."""
-    first, looks = create(conductor), iter([None, None])
-    look = ClientToken.first_answer
-    monkeypatch.setattr(
-        ClientToken, "first_answer", lambda token, tx: next(looks, 0) if _left(looks) else look(token, tx)
-    )
+    first, looks = create(conductor), iter([set[tuple[str, str]]()])
+    look = builds.used_tokens
+    monkeypatch.setattr(builds, "used_tokens", lambda tx, keys: next(looks) if _left(looks) else look(tx, keys))
     assert first == create(conductor)
+    assert not _left(looks)
     assert 2 == count(conductor)
 
 
 def _left(looks: Any) -> bool:
     return looks.__length_hint__() > 0
+
+
+def test_requests_with_tokens_are_written_in_one_batch(conductor: Conductor) -> None:
+    """Five at once take as many statements as one: all clients send a token with each request."""
+    asked = BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 64}, "name": "web"})
+    of = new_context(project_id="p1")
+    took = []
+    for number in (1, 5):
+        made = [conductor.intake.plan(of, asked) for _ in range(number)]
+        written = [
+            Acceptance(*planned, ClientToken.of(of, asked.to_wire(), planned[0]["reservation_id"])) for planned in made
+        ]
+        with databases.statements(conductor.database.engine) as sent:
+            assert [None] * number == conductor.database.write(insert_all, written, Quota())
+        took.append(len(sent))
+    assert took[0] == took[1]
 
 
 def test_a_token_is_forgotten_with_its_request(conductor: Conductor) -> None:
