@@ -54,7 +54,10 @@ class Watch:
 
 @dataclasses.dataclass(frozen=True)
 class _Domain:
-    """The agents of a domain that are silent and all of them, of those that count; the hosts of the domain."""
+    """The number of silent hosts, and of the hosts that count (``silence.Agent.counts``).
+
+    :param hosts: all hosts of the domain; those of the fleet are not read
+    """
 
     silent: int
     counted: int

@@ -125,7 +125,7 @@ class Outbox:
             try:
                 notification.send()
             except Exception:
-                # No caller receives the error: the notification tells of work that is done.
+                # No caller receives the error, because the work that the notification reports has ended.
                 LOG.warning("Notification %s was not sent", notification.event_type, exc_info=True)
 
     def _next(self) -> _Notification | None:

@@ -616,7 +616,7 @@ def test_steps_of_several_volumes_share_a_transaction(volumes: Volumes) -> None:
 @pytest.mark.parametrize("renamed", [1, 2, 3], ids=["the last that was shown", "the next", "one after it"])
 @pytest.mark.parametrize("name", ["a", "z"])
 def test_a_volume_that_is_renamed_keeps_its_place_in_a_list(volumes: Volumes, renamed: int, name: str) -> None:
-    """A client that reads a list in parts gets each volume once, whatever is renamed meanwhile."""
+    """A client that reads a list by several calls gets each volume once, also if one is renamed between two calls."""
     made = volumes.operator.create_volumes({"size": 1, "name": "m", "count": 11})["volumes"]
     listed = volumes.operator.list_volumes()
     assert [f"m-{number}" for number in range(1, 12)] == [each["name"] for each in listed]

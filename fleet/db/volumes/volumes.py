@@ -66,7 +66,8 @@ _BEING_COPIED = (
     .where(VOLUMES.c.status == volume_states.CREATING, _LIVE)
     .order_by(VOLUMES.c.uuid)
 )
-#: Columns that never change: a list that is read in parts has each volume once, whatever is renamed meanwhile.
+#: Columns that never change, so that a list which is read by several calls has each volume once, also if one of them is
+#: renamed between two calls.
 _ORDER = VOLUMES.c.created_at, VOLUMES.c.uuid
 _HERE = sa.or_(*(VOLUMES.c[name] == sa.bindparam("on_host") for name in ("host", "held_host")))
 _ON_HOST = sa.select(VOLUMES).where(_HERE, _LIVE).order_by(VOLUMES.c.uuid)

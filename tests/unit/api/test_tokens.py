@@ -186,7 +186,7 @@ NONSENSE = ["<html>", "", "[]", "null", "{}", '{"token": {}}', '{"token": {"meth
 def test_an_answer_that_is_none_of_keystone(
     tmp_path: pathlib.Path, conductor: FewServers, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
-    """Such as a page of a proxy: nobody is let in or signed in, and the client gets the 503 of a keystone that is away."""
+    """A proxy answers in its place: fleet-api accepts no token, signs nobody in, and answers 503."""
     root = {"version": {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": COMPLETE["auth_url"]}]}}
     endpoint = {"interface": "internal", "region": "R", "region_id": "R", "url": COMPLETE["auth_url"], "id": "1"}
     own = a_token(catalog=[{"type": "identity", "name": "keystone", "endpoints": [endpoint]}])
@@ -246,7 +246,7 @@ def test_a_token_is_checked_again(monkeypatch: pytest.MonkeyPatch, open_request:
 def test_a_token_is_not_lost_while_keystone_is_away(
     monkeypatch: pytest.MonkeyPatch, open_request: Callable[[], falcon.Request], away: Exception
 ) -> None:
-    """What keystone said last counts until it answers."""
+    """Until keystone answers again, fleet-api uses its last answer about the token."""
     answered(monkeypatch, a_token())
     request = open_request()
     for answer in (away, a_token("member")):

@@ -130,7 +130,7 @@ def test_a_driver_without_volumes_says_so(attached: Attached, monkeypatch: pytes
 
 
 def test_a_guest_that_keeps_a_volume_is_reported(attached: Attached, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever its hypervisor has said: a ledger refuses a NUL."""
+    """The agent escapes a NUL in the hypervisor's message, because the ledger refuses one."""
 
     def fails(*_order: object) -> None:
         raise RuntimeError("the guest said no\0")

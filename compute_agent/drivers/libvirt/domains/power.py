@@ -101,12 +101,7 @@ def remove(domain: libvirt.virDomain) -> None:
     :raises libvirt.libvirtError: libvirt keeps it
     """
     force_off(domain)
-    module = library()
-    try:
-        domain.undefineFlags(_everything(domain))
-    except module.libvirtError as failure:
-        if failure.get_error_code() != module.VIR_ERR_NO_DOMAIN:
-            raise
+    _tolerate(lambda: domain.undefineFlags(_everything(domain)), off=False)
 
 
 def _everything(domain: libvirt.virDomain) -> int:
@@ -117,11 +112,12 @@ def _everything(domain: libvirt.virDomain) -> int:
     return flags | (module.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA if domain.listAllCheckpoints() else 0)
 
 
-def _tolerate(step: Callable[[], object]) -> None:
-    """Do a step that has nothing to do where the domain is off or gone."""
+def _tolerate(step: Callable[[], object], off: bool = True) -> None:
+    """Do a step that has nothing to do where the domain is gone, or, with ``off``, where it is switched off."""
     module = library()
     try:
         step()
     except module.libvirtError as failure:
-        if failure.get_error_code() not in (module.VIR_ERR_OPERATION_INVALID, module.VIR_ERR_NO_DOMAIN):
+        code = failure.get_error_code()
+        if code != module.VIR_ERR_NO_DOMAIN and not (off and code == module.VIR_ERR_OPERATION_INVALID):
             raise
