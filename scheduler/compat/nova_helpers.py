@@ -12,9 +12,8 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from scheduler.compute.domain import aggregate_metadata
+from scheduler.compute.domain import aggregate_metadata, guest_kinds
 from scheduler.compute.domain.request_faces import Record
-from scheduler.compute.filters import guest_kinds
 
 LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from scheduler.volumes.domain.domain import POOLS
+from scheduler.volumes.domain import default_plugins
 
 GROUP = "volume"
 
@@ -29,7 +29,7 @@ DRIVER_OPTS = [
 PLUGIN_OPTS = [
     cfg.ListOpt(
         "scheduler_default_filters",
-        default=list(POOLS.defaults.filters),
+        default=list(default_plugins.FILTERS),
         mutable=True,
         help="Filters that every pool must pass to get a volume, in their order: class names of built-in filters, or dotted "
         "paths of your own. RetryFilter is another name of IgnoreAttemptedHostsFilter. Cinder's default has no "
@@ -37,7 +37,7 @@ PLUGIN_OPTS = [
     ),
     cfg.ListOpt(
         "scheduler_default_weighers",
-        default=list(POOLS.defaults.weighers),
+        default=list(default_plugins.WEIGHERS),
         mutable=True,
         help="Weighers that rate the pools that pass: class names of built-in weighers, or dotted paths of your own.",
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fleet.json_codec import JSONMapping
 from fleet.objects import RequestSpec
+from scheduler.compute.domain import default_plugins
 from scheduler.compute.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
 from scheduler.compute.domain.consumption import consumption, held
 from scheduler.compute.domain.host_metrics import HostMetrics
@@ -63,23 +64,7 @@ VIRTUAL_MACHINES = Domain.of(
     defaults=Defaults(
         normalisation="clamp",
         plugin_life="process",
-        filters=(
-            "RetryFilter",
-            "AvailabilityZoneFilter",
-            "RamFilter",
-            "DiskFilter",
-            "CoreFilter",
-            "ComputeFilter",
-            "ComputeCapabilitiesFilter",
-            "ImagePropertiesFilter",
-            "BridgeFilter",
-            "GuestCpuFilter",
-            "ServerGroupAntiAffinityFilter",
-            "ServerGroupAffinityFilter",
-            "FailureDomainFilter",
-            "PciPassthroughFilter",
-            "NUMATopologyFilter",
-        ),
-        weighers=("scheduler.weights.all_weighers",),
+        filters=default_plugins.FILTERS,
+        weighers=default_plugins.WEIGHERS,
     ),
 )

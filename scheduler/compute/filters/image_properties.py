@@ -13,9 +13,8 @@ from oslo_utils import versionutils
 
 from fleet import errors
 from fleet.objects import RequestSpec, request_parts
-from scheduler.compute.domain import extra_spec_lookup
+from scheduler.compute.domain import extra_spec_lookup, guest_kinds
 from scheduler.compute.domain.host_state import Capabilities
-from scheduler.compute.filters import guest_kinds
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
 

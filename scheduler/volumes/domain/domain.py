@@ -12,6 +12,7 @@ from fleet.json_codec import JSONMapping
 from scheduler.compute.domain.liveness import is_up, steady_until
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Defaults, Domain, Held, Layout, Requests, Rows, Words
+from scheduler.volumes.domain import default_plugins
 from scheduler.volumes.domain.capabilities import Kind
 from scheduler.volumes.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
 from scheduler.volumes.domain.pool_state import ATTRIBUTES, VIEWS, name_of, state_of
@@ -87,13 +88,8 @@ POOLS = Domain.of(
     defaults=Defaults(
         normalisation="widen",
         plugin_life="request",
-        filters=(
-            "IgnoreAttemptedHostsFilter",
-            "AvailabilityZoneFilter",
-            "CapacityFilter",
-            "CapabilitiesFilter",
-        ),
-        weighers=("CapacityWeigher",),
+        filters=default_plugins.FILTERS,
+        weighers=default_plugins.WEIGHERS,
     ),
     words=Words(
         place="pool",

@@ -7,7 +7,7 @@ import pytest
 
 from fleet import errors
 from scheduler.compute import filters
-from scheduler.compute.filters import guest_kinds
+from scheduler.compute.domain import guest_kinds
 from tests import factories
 from tests.factories import node, request
 from tests.unit.scheduler.judging import passed

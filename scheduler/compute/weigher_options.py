@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
+from scheduler.compute.domain import default_plugins
 
 
 def _later(name: str) -> list[cfg.DeprecatedOpt]:
@@ -20,7 +20,7 @@ def _later(name: str) -> list[cfg.DeprecatedOpt]:
 WEIGHT_OPTS = [
     cfg.ListOpt(
         "scheduler_weight_classes",
-        default=list(VIRTUAL_MACHINES.defaults.weighers),
+        default=list(default_plugins.WEIGHERS),
         deprecated_opts=_later("weight_classes"),
         help="Dotted paths of weigher classes, or of functions that return weigher classes. The scheduler uses all of "
         "them.",

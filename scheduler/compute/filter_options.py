@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
-from scheduler.compute.filters import guest_kinds
+from scheduler.compute.domain import default_plugins, guest_kinds
 
 
 def _later(name: str) -> list[cfg.DeprecatedOpt]:
@@ -28,7 +27,7 @@ FILTER_OPTS = [
     ),
     cfg.ListOpt(
         "scheduler_default_filters",
-        default=list(VIRTUAL_MACHINES.defaults.filters),
+        default=list(default_plugins.FILTERS),
         deprecated_opts=_later("enabled_filters"),
         help="Class names of the filters that a host must pass, in this order. Put filters that exclude many hosts first: "
         "the order affects speed and the reasons of refusals only. An unknown name stops the service at start. A list of "
