@@ -3,11 +3,13 @@
 
 ``make test`` tests each on one of the three engines, always on the same one, most of them on SQLite; ``make long`` tests
 them on the other two. ``make test`` tests what has the mark ``every_database`` on all three, for it is about differences
-between them, and what has the mark ``on_sqlite`` on SQLite alone.
+between them, and what has the mark ``on_sqlite`` on SQLite alone. ``make shake`` tests each on one engine a round, any of
+the three.
 """
 
 from __future__ import annotations
 
+import os
 import pathlib
 import zlib
 from collections.abc import Iterator
@@ -27,8 +29,10 @@ from tests.worlds.conductor import Conductor
 SERVERS = ("postgresql", "mariadb")
 #: Fixtures with an engine as their parameter.
 _ENGINES = ("opened_database", "nova_url")
+#: Seed of a round of ``make shake``.
+_SHAKEN = os.environ.get("FLEET_SHAKE_SEED", "")
 #: The engines of the tests, by their names.
-SHARES = (*["sqlite"] * 8, *SERVERS)
+SHARES = ("sqlite", *SERVERS) if _SHAKEN else (*["sqlite"] * 8, *SERVERS)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,7 +52,7 @@ def _is_long(item: pytest.Item) -> bool:
         return engine != "sqlite"
     if item.get_closest_marker("every_database") is not None:
         return False
-    return engine != SHARES[zlib.crc32(item.nodeid.replace(engine, "").encode()) % len(SHARES)]
+    return engine != SHARES[zlib.crc32(f"{_SHAKEN}{item.nodeid.replace(engine, '')}".encode()) % len(SHARES)]
 
 
 @pytest.fixture(scope="session", params=["sqlite", *SERVERS])

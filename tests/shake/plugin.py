@@ -26,8 +26,14 @@ conditions.shake(_SEED)
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests into the order of the seed, and drop those behind the one that shall be the last."""
-    items[:] = in_order_of(_SEED, items)
+    """Put the tests into the order of the seed. Drop those of ``make long``, and those behind the last one that is wanted.
+
+    A test that is named runs in any case.
+    """
+    named = tuple(each for each in config.args if "::" in each)
+    dropped = {each for each in items if each.get_closest_marker("long") and not each.nodeid.startswith(named)}
+    config.hook.pytest_deselected(items=list(dropped))
+    items[:] = in_order_of(_SEED, [each for each in items if each not in dropped])
     names = [each.nodeid for each in items]
     if _UNTIL in names:
         last = names.index(_UNTIL) + 1

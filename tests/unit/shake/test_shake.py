@@ -77,10 +77,15 @@ def test_a_folder_stands_for_its_files() -> None:
 
 
 def test_the_table_counts_how_often_each_test_ran() -> None:
-    """The least of a suite is that of its rarest test; a skipped test did not run."""
-    ran = [("tests/unit/a.py::x", "passed")] * 3 + [("tests/unit/a.py::y", "failed"), ("tests/amqp/b.py::z", "skipped")]
-    lines = list(outcomes.table(outcomes.Outcome(nodeid, outcome, "7") for nodeid, outcome in ran))
-    assert [["unit", "2", "1", "3", "4", "1"]] == [each.split() for each in lines[1:-1]]
+    """The least of a suite is that of its rarest test; a skipped test did not run.
+
+    A test that ran on two databases in a round ran in one round.
+    """
+    engines = ["sqlite-x", "mariadb-x", "postgresql-x", "sqlite-x"]
+    ran = [(f"tests/unit/a.py::x[{engine}]", "passed", seed) for engine, seed in zip(engines, "7789", strict=True)]
+    ran += [("tests/unit/a.py::y", "failed", "7"), ("tests/amqp/b.py::z", "skipped", "7")]
+    lines = list(outcomes.table(outcomes.Outcome(*each) for each in ran))
+    assert [["unit", "2", "1", "3", "5", "1"]] == [each.split() for each in lines[1:-1]]
     assert "failed: tests/unit/a.py::y (seed 7)" == lines[-1]
 
 
