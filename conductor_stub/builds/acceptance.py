@@ -73,30 +73,28 @@ def insert_all(
     free = FreeAddresses(tx, [plugs for each in acceptances for plugs in each.planned])
     projects = [each.rows[0]["project_id"] for each in acceptances]
     keys = [each.request["reservation_id"] for each in acceptances]
-    known, headroom = quotas.headroom(tx, quotas.BUILDS, projects, default, keys)
     # At once, because a statement between the rows of two requests would end the batch that is written.
-    used = builds.used_tokens(tx, [each.token.key for each in acceptances if each.token])
-    return [_insert(tx, each, known, used, headroom, free, existing, reserving) for each in acceptances]
+    tokens = [each.token.key for each in acceptances if each.token]
+    found = quotas.look(tx, quotas.BUILDS, projects, default, keys, tokens)
+    return [_insert(tx, each, found, free, existing, reserving) for each in acceptances]
 
 
 def _insert(
     tx: Transaction,
     accepted: Acceptance,
-    known: Collection[str],
-    used: Collection[tuple[str, str]],
-    headroom: quotas.Headroom,
+    found: quotas.Found,
     free: FreeAddresses,
     existing: Collection[str],
     reserving: Reserving | None,
 ) -> JSONObject | None | errors.FleetError:
     request, token = accepted.request, accepted.token
     try:
-        first = token.first_answer(tx) if token and token.key in used else None
+        first = token.first_answer(tx) if token and token.key in found.tokens else None
     except errors.Conflict as other:
         return other
     if first is not None:
         return None if first["reservation_id"] == request["reservation_id"] else first
-    if request["reservation_id"] in known:
+    if request["reservation_id"] in found.keys:
         return None
     if request["group_uuid"] and request["group_uuid"] not in existing:
         return errors.NotFound(kind="Server group", name=request["group_uuid"])
@@ -104,7 +102,7 @@ def _insert(
         if reserving is not None:
             reserving.require(tx, accepted.volumes)
         accepted.claim(free)
-        headroom.take(accepted.rows[0]["project_id"], **quota_of(accepted.rows))
+        found.headroom.take(accepted.rows[0]["project_id"], **quota_of(accepted.rows))
     except errors.QuotaExceeded as exceeded:
         accepted.give_back(free)
         return exceeded

@@ -213,7 +213,7 @@ def _own_disks(spec: JSONMapping) -> tuple[str, ...]:
 
 def _take_growth(tx: Transaction, row: RequestedInstance, flavor: JSONMapping, ctx: StepContext) -> None:
     """:raises errors.QuotaExceeded: the quota of the project does not allow the growth to the new flavor"""
-    _known, headroom = quotas.headroom(tx, quotas.BUILDS, [row.project_id], ctx.limits.default_quota)
+    headroom = quotas.look(tx, quotas.BUILDS, [row.project_id], ctx.limits.default_quota).headroom
     local_gb = capacity.local_disk_gb(flavor["root_gb"], flavor["ephemeral_gb"], flavor.get("swap", 0))
     now_gb = capacity.local_disk_gb(row.root_gb, row.ephemeral_gb, row.swap_mb)
     growth = {

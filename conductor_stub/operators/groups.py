@@ -120,9 +120,9 @@ def _allowed_rules(
 def _create_group(tx: Transaction, default: Quota, uuid: str, group: JSONMapping) -> None:
     """:param group: the arguments of ``groups.create``"""
     project_id = group["project_id"]
-    known, headroom = quotas.headroom(tx, quotas.SERVER_GROUPS, [project_id], default, [uuid])
-    if not known:
-        headroom.take(project_id, server_groups=1)
+    found = quotas.look(tx, quotas.SERVER_GROUPS, [project_id], default, [uuid])
+    if not found.keys:
+        found.headroom.take(project_id, server_groups=1)
     groups.create(tx, uuid, **group)
 
 

@@ -204,7 +204,7 @@ def extend(tx: Transaction, uuid: str, size_gb: int, ctx: StepContext) -> Volume
 
 def take_gigabytes(tx: Transaction, project_id: str | None, size_gb: int, ctx: StepContext) -> None:
     """:raises errors.QuotaExceeded: the project may not have so many GiB more"""
-    _known, headroom = quotas.headroom(tx, quotas.STORAGE, [project_id], ctx.limits.default_quota)
+    headroom = quotas.look(tx, quotas.STORAGE, [project_id], ctx.limits.default_quota).headroom
     headroom.take(project_id, gigabytes=size_gb)
 
 

@@ -126,9 +126,14 @@ class VolumeCreation:
         :raises errors.Conflict: errors.QuotaExceeded: and what ``make`` raises
         """
         token = ClientToken.of(context, asked, client_token) if client_token else None
-        # Before anything else: the type or the source may have been deleted since the first request.
-        first = self._database.read(token.first_answer) if token else None
-        return first or self._accept(context, make(self._placement.step_context(context)), token)
+        try:
+            return self._accept(context, make(self._placement.step_context(context)), token)
+        except errors.FleetError:
+            # The type or the source may not be as they were at the first request.
+            first = self._database.read(token.first_answer) if token else None
+            if first is None:
+                raise
+            return first
 
     def _accept(self, context: RequestContext, rows: list[JSONObject], token: ClientToken | None) -> Answer:
         with self._local.room() as start:
@@ -167,19 +172,19 @@ def _insert_all(
     """
     volumes.lock_all(tx, [each.source["uuid"] for each in acceptances if each.source])
     projects, keys = [each.rows[0]["project_id"] for each in acceptances], [each.uuid for each in acceptances]
-    known, headroom = quotas.headroom(tx, quotas.STORAGE, projects, default, keys)
-    return [_insert(tx, each, known, headroom) for each in acceptances]
+    # At once, because a statement between the rows of two requests would end the batch that is written.
+    tokens = [each.token.key for each in acceptances if each.token]
+    found = quotas.look(tx, quotas.STORAGE, projects, default, keys, tokens)
+    return [_insert(tx, each, found) for each in acceptances]
 
 
-def _insert(
-    tx: Transaction, accepted: _Acceptance, known: Collection[str], headroom: quotas.Headroom
-) -> Answer | None | errors.FleetError:
+def _insert(tx: Transaction, accepted: _Acceptance, found: quotas.Found) -> Answer | None | errors.FleetError:
     token = accepted.token
     try:
-        first = token.first_answer(tx) if token else None
+        first = token.first_answer(tx) if token and token.key in found.tokens else None
     except errors.Conflict as other:
         return other
-    if accepted.uuid in known:
+    if accepted.uuid in found.keys:
         # An earlier commit of the same work has inserted them.
         return None
     if first is not None:
@@ -188,7 +193,7 @@ def _insert(
         if accepted.source is not None:
             _take_source(tx, accepted.source, [row["uuid"] for row in accepted.rows])
         asked = {"volumes": len(accepted.rows), "gigabytes": sum(row["size_gb"] for row in accepted.rows)}
-        headroom.take(accepted.rows[0]["project_id"], **asked)
+        found.headroom.take(accepted.rows[0]["project_id"], **asked)
     except (errors.Conflict, errors.NotFound, errors.QuotaExceeded) as refused:
         return refused
     volumes.create(tx, accepted.rows)

@@ -13,11 +13,10 @@ from oslo_messaging import conffixture
 
 from conductor_stub.builds.acceptance import Acceptance, insert_all
 from conductor_stub.builds.client_token import ClientToken
-from conductor_stub.volumes.creation import ClientToken as VolumeToken
 from fleet import conf as fleet_conf
 from fleet import errors
 from fleet.context import new_context
-from fleet.db.instances import builds
+from fleet.db.catalog import quotas
 from fleet.db.upkeep import retention
 from fleet.objects import BuildRequest, VolumeRequest
 from fleet.objects.quota import Quota
@@ -85,16 +84,24 @@ def test_other_requests_are_other_requests(conductor: Conductor, what: str, othe
 
 def test_of_two_conductors_at_once_one_accepts(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second has looked before the first has written: the database lets it in only to find what is there."""
-    first, looks = create(conductor), iter([set[tuple[str, str]]()])
-    look = builds.used_tokens
-    monkeypatch.setattr(builds, "used_tokens", lambda tx, keys: next(looks) if _left(looks) else look(tx, keys))
+    first = create(conductor)
+    early = look_too_early(monkeypatch)
     assert first == create(conductor)
-    assert not _left(looks)
+    assert [True, False] == early
     assert 2 == count(conductor)
 
 
-def _left(looks: Any) -> bool:
-    return looks.__length_hint__() > 0
+def look_too_early(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The next look finds no token. Return for each look whether it was that one."""
+    look, looks = quotas.look, list[bool]()
+
+    def look_once(*arguments: Any) -> quotas.Found:
+        found = look(*arguments)
+        looks.append(not looks)
+        return found._replace(tokens=frozenset()) if looks[-1] else found
+
+    monkeypatch.setattr(quotas, "look", look_once)
+    return looks
 
 
 def test_requests_with_tokens_are_written_in_one_batch(conductor: Conductor) -> None:
@@ -141,6 +148,16 @@ def test_a_repeated_request_for_volumes(conductor: Conductor) -> None:
     assert 11 == len(conductor.operator.list_volumes())
 
 
+def test_a_repeated_request_whose_type_is_gone(conductor: Conductor) -> None:
+    """It has been answered before: what became of its parts since then does not matter."""
+    conductor.operator.create_volume_type({"name": "fast"})
+    first = create_volumes(conductor, volume_type="fast")
+    conductor.operator.delete_volume_type("fast")
+    assert first == create_volumes(conductor, volume_type="fast")
+    with pytest.raises(errors.NotFound, match="fast"):
+        create_volumes(conductor, volume_type="fast", token="other")
+
+
 def test_another_request_for_volumes_under_the_same_token(conductor: Conductor) -> None:
     """It is refused, and names a volume of the request that has the token."""
     first = create_volumes(conductor)
@@ -156,16 +173,24 @@ def test_other_requests_for_volumes_are_other_requests(conductor: Conductor) -> 
     assert 10 == len({uuid for each in asked for uuid in create_volumes(conductor, **each)})
 
 
+def test_a_token_of_volumes_takes_no_query_of_its_own(conductor: Conductor) -> None:
+    """All clients send a token with each request."""
+    queries = []
+    for token in (None, "mine"):
+        with databases.statements(conductor.database.engine) as sent:
+            create_volumes(conductor, token=token)
+        queries.append(sum("SELECT" in each for each in sent))
+    assert 0 < queries[0] == queries[1]
+
+
 def test_of_two_conductors_at_once_one_accepts_the_volumes(
     conductor: Conductor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second has looked before the first has written: the database lets it in only to find what is there."""
-    first, looks = create_volumes(conductor), iter([None, None])
-    look = VolumeToken.first_answer
-    monkeypatch.setattr(
-        VolumeToken, "first_answer", lambda token, tx: next(looks, 0) if _left(looks) else look(token, tx)
-    )
+    first = create_volumes(conductor)
+    early = look_too_early(monkeypatch)
     assert first == create_volumes(conductor)
+    assert [True, False] == early
     assert 2 == len(conductor.operator.list_volumes())
 
 

@@ -5,7 +5,8 @@ Called by the acceptances of builds, moves and volumes, and by :mod:`conductor_s
 counted in advance: usage is the sum of a project's live rows. A transaction that takes more locks the row of the
 project in ``quotas``, sums, and writes. Transactions of one project therefore follow each other, and each sees what
 the one before it has written. A transaction that gives back takes no lock. A project without limits has no row and
-takes no lock either: the statement that looks for earlier commits of the same work also returns the limits.
+takes no lock either: the statement that looks for earlier commits of the same work, and for earlier requests with the
+same client token, also returns the limits.
 
 Rows of ``quotas`` are locked in the order of their names: after rows of instances and volumes, before pools and
 generations. Rows without a project belong to the operator and are not limited.
@@ -16,8 +17,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -34,6 +35,11 @@ MIGRATIONS = models.migrations
 VOLUMES = models.volumes
 GROUPS = models.instance_groups
 
+#: Project and client token of a request.
+Token = tuple[str, str]
+
+#: Parts of the answer of :func:`look`.
+_KEYS, _TOKENS, _OWN_LIMITS = range(3)
 _PROJECTS = sa.bindparam("projects", expanding=True, type_=sa.String)
 _LIMITS = tuple(QUOTAS.c[name] for name in RESOURCES)
 _LOCKED = sa.select(QUOTAS).where(QUOTAS.c.project_id.in_(_PROJECTS)).order_by(QUOTAS.c.project_id).with_for_update()
@@ -77,11 +83,13 @@ class Kind:
 
     :param key: primary key of what a request inserts, by which a repeated commit is recognised
     :param used: by project, the sum of each resource in the columns of its name; a project may have several rows
+    :param requests: the table with the client tokens of earlier requests
     """
 
     resources: tuple[str, ...]
     key: sa.Column[object]
     used: sa.Select[object] | sa.CompoundSelect[object]
+    requests: sa.Table | None = None
 
 
 BUILDS = Kind(
@@ -115,6 +123,7 @@ BUILDS = Kind(
         )
         .group_by(INSTANCES.c.project_id)
     ),
+    models.build_requests,
 )
 #: A snapshot is no volume, and its size counts. A volume that is being extended counts with its new size.
 STORAGE = Kind(
@@ -127,6 +136,7 @@ STORAGE = Kind(
     )
     .where(VOLUMES.c.project_id.in_(_PROJECTS), sa.not_(VOLUMES.c.deleted))
     .group_by(VOLUMES.c.project_id),
+    models.volume_requests,
 )
 SERVER_GROUPS = Kind(
     ("server_groups",),
@@ -166,22 +176,42 @@ class Headroom:
         used.update(asked)
 
 
-def headroom(
-    tx: Transaction, kind: Kind, projects: Iterable[str | None], default: Quota, keys: Collection[str] = ()
-) -> tuple[frozenset[str], Headroom]:
-    """Return those of ``keys`` that exist, and what the projects may still take of ``kind``.
+class Found(NamedTuple):
+    """The first reading of a transaction that takes quota.
+
+    :param keys: those that exist, because an earlier commit of the same work has inserted them
+    :param tokens: project and client token of earlier requests
+    :param headroom: what the projects may still take
+    """
+
+    keys: frozenset[str]
+    tokens: frozenset[Token]
+    headroom: Headroom
+
+
+def look(
+    tx: Transaction,
+    kind: Kind,
+    projects: Iterable[str | None],
+    default: Quota,
+    keys: Collection[str] = (),
+    tokens: Collection[Token] = (),
+) -> Found:
+    """Look for ``keys`` and ``tokens``, and for what the projects may still take of ``kind``.
 
     With limits, two more statements follow the first one.
     """
     names = sorted({name for name in projects if name})
-    found = tx.execute(_looked_up(kind.key), {"keys": list(keys), "projects": names}).all()
-    known = frozenset(row.name for row in found if not row.is_project)
-    own = {row.name: _own(row) for row in found if row.is_project}
+    owners, asked = sorted({owner for owner, _token in tokens}), sorted({token for _owner, token in tokens})
+    wanted = {"projects": names, "keys": list(keys), **({"owners": owners, "tokens": asked} if tokens else {})}
+    of_part: dict[int, list[sa.Row[Any]]] = {_KEYS: [], _TOKENS: [], _OWN_LIMITS: []}
+    for row in tx.execute(_looked_up(kind, bool(tokens)), wanted):
+        of_part[row.part].append(row)
+    own = {row.project_id: _own(row) for row in of_part[_OWN_LIMITS]}
     limited = [name for name in names if default.with_own(own.get(name, {})).limits_any(kind.resources)]
-    if not limited:
-        return known, Headroom({}, {})
-    limits = _locked(tx, limited, default)
-    return known, Headroom(limits, _used(tx, kind, limited))
+    left = Headroom(_locked(tx, limited, default), _used(tx, kind, limited)) if limited else Headroom({}, {})
+    used = frozenset((row.project_id, row.name) for row in of_part[_TOKENS])
+    return Found(frozenset(row.name for row in of_part[_KEYS]), used.intersection(tokens), left)
 
 
 def show(connection: Transaction | sa.Connection, project_id: str) -> tuple[Limits, collections.Counter[str]]:
@@ -218,14 +248,30 @@ def remove(tx: Transaction, project_id: str) -> None:
 
 
 @functools.cache
-def _looked_up(key: sa.Column[Any]) -> sa.CompoundSelect[object]:
-    """Answer two questions by one statement, so that projects without limits need no statement of their own."""
-    nothing = [sa.cast(sa.null(), sa.Integer).label(name) for name in RESOURCES]
-    known = sa.select(sa.literal_column("0").label("is_project"), key.label("name"), *nothing)
-    limits = sa.select(sa.literal_column("1").label("is_project"), QUOTAS.c.project_id.label("name"), *_LIMITS)
-    return known.where(key.in_(sa.bindparam("keys", expanding=True))).union_all(
-        limits.where(QUOTAS.c.project_id.in_(_PROJECTS))
-    )
+def _looked_up(kind: Kind, with_tokens: bool) -> sa.CompoundSelect[Any]:
+    """Answer three questions by one statement, so that projects without limits need no statement of their own."""
+
+    def part(
+        number: int, project: sa.ColumnElement[Any], name: sa.ColumnElement[Any], limits: Sequence[Any]
+    ) -> sa.Select[Any]:
+        return sa.select(
+            sa.literal_column(str(number)).label("part"), project.label("project_id"), name.label("name"), *limits
+        )
+
+    nobody, no_limits = sa.null(), [sa.cast(sa.null(), sa.Integer).label(name) for name in RESOURCES]
+    parts = [
+        part(_OWN_LIMITS, QUOTAS.c.project_id, nobody, _LIMITS).where(QUOTAS.c.project_id.in_(_PROJECTS)),
+        part(_KEYS, nobody, kind.key, no_limits).where(kind.key.in_(sa.bindparam("keys", expanding=True))),
+    ]
+    if with_tokens and kind.requests is not None:
+        requests = kind.requests.c
+        parts.append(
+            part(_TOKENS, requests.project_id, requests.client_token, no_limits).where(
+                requests.project_id.in_(sa.bindparam("owners", expanding=True)),
+                requests.client_token.in_(sa.bindparam("tokens", expanding=True)),
+            )
+        )
+    return sa.union_all(*parts)
 
 
 def _locked(tx: Transaction, projects: Collection[str], default: Quota) -> dict[str, Quota]:

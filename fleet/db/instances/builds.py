@@ -48,10 +48,6 @@ _NOW = sa.bindparam("now", type_=models.Timestamp)
 _REQUEST_OF_TOKEN = sa.select(REQUESTS.c.reservation_id, REQUESTS.c.fingerprint).where(
     REQUESTS.c.project_id == sa.bindparam("of_project"), REQUESTS.c.client_token == sa.bindparam("token")
 )
-_USED_TOKENS = sa.select(REQUESTS.c.project_id, REQUESTS.c.client_token).where(
-    REQUESTS.c.project_id.in_(sa.bindparam("projects", expanding=True)),
-    REQUESTS.c.client_token.in_(sa.bindparam("tokens", expanding=True)),
-)
 _OF_REQUEST = (
     sa.select(INSTANCES.c.uuid, INSTANCES.c.name)
     .where(INSTANCES.c.reservation_id == _WANTED)
@@ -166,15 +162,6 @@ def request_of_token(connection: Transaction | sa.Connection, project_id: str, t
         "TokenRequest | None",
         connection.execute(_REQUEST_OF_TOKEN, {"of_project": project_id, "token": token}).one_or_none(),
     )
-
-
-def used_tokens(connection: Transaction, keys: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return those of the keys, project and client token, under which there is a request."""
-    if not keys:
-        return set()
-    projects, tokens = {project for project, _token in keys}, {token for _project, token in keys}
-    found = connection.execute(_USED_TOKENS, {"projects": sorted(projects), "tokens": sorted(tokens)})
-    return {(project, token) for project, token in found} & {*keys}
 
 
 def of_request(connection: Transaction | sa.Connection, reservation_id: str) -> Sequence[NamedInstance]:
