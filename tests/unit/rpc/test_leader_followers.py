@@ -98,8 +98,9 @@ def handler(queue: Queue) -> Handler:
 
 
 @pytest.fixture
-def listener(queue: Queue) -> leader_followers.Listener:
-    """Of two threads; the test starts it."""
+def listener(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> leader_followers.Listener:
+    """Of two threads, which do not pause after an error; the test starts it."""
+    monkeypatch.setattr(leader_followers, "BEGIN_AGAIN_S", 0)
     return leader_followers.Listener(base.PollStyleListenerAdapter(queue, 1, None), 2, threading.Lock())
 
 
@@ -186,7 +187,6 @@ def test_a_thread_outlives_errors(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Of a handler, or in listening: they are logged, and the next message is handled."""
-    monkeypatch.setattr(leader_followers, "BEGIN_AGAIN_S", 0)
     polled, troubles = queue.poll, [OSError("no listening today")] * 3
     handled: list[str] = []
 
