@@ -146,6 +146,7 @@ def test_a_lost_connection_fails_no_transaction(
     """It may be noticed by a ping before its use, or by its use."""
     monkeypatch.setattr(idle_ping, "RESTED_S", rested_s)
     who, end = _WHO_AND_END[database.engine.dialect.name]
+    database.engine.dispose()  # with a second connection in the pool, another test would meet the lost one
     with database.engine.connect() as connection:
         pooled = connection.scalar(sa.text(who))
     with sa.create_engine(database.engine.url, poolclass=sa.NullPool).connect() as other:
@@ -154,6 +155,8 @@ def test_a_lost_connection_fails_no_transaction(
     database.write(_change, key, "after")
 
     assert "after" == _row(database).topic
+    with database.engine.connect() as connection:
+        assert pooled != connection.scalar(sa.text(who))
 
 
 _LEVEL = {
