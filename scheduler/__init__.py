@@ -12,11 +12,12 @@ Rooms, from the ground up:
 - ``state``: the cache of host states that follows the database, the bookings, and the decision with the configured plugins
 - ``planning``: a copy of the fleet on which a plan may decide
 - ``compute`` and ``volumes``: the domains, virtual machines and storage pools. Both have the same rooms: ``domain``
-  (columns, requests, consumption), ``filters``, ``weights``, ``drivers`` and ``planning``
+  (columns, requests, consumption), ``filters``, ``weights``, ``drivers`` and ``planning``; ``manager`` is the RPC surface,
+  ``service`` the wiring
 - ``nova``: what nova's conductor asks for, and is answered
 - ``peers``: the other schedulers, and the heartbeat that they see
 
-At the top: ``main`` (the wiring), ``conf`` (options), ``checks`` and ``manager`` (the RPC surface).
+At the top: ``main`` (the daemon), ``conf`` (options) and ``checks``.
 
 Read ``engine`` first, then ``compute``, ``state`` and ``compute/drivers/filter_scheduler``. ``filters``, ``weights``,
 ``filter_scheduler``, ``driver``, ``host_manager``, ``chance`` and ``caching_scheduler`` only name what is in

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's options: nova's names of the Liberty era in [DEFAULT]; its later names are accepted as aliases."""
+"""The scheduler's options: nova's names of the Liberty era in [DEFAULT]; its later names are accepted as aliases.
+
+Registered by :mod:`scheduler.compute.conf` and :mod:`scheduler.nova.service`.
+"""
 
 from __future__ import annotations
 

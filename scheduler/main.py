@@ -14,40 +14,26 @@ import oslo_messaging
 from oslo_config import cfg
 
 import fleet.conf
-from fleet import errors, service, tolerance_conf
+from fleet import errors, service
 from fleet.checks import required
-from fleet.client import pages
-from fleet.clock import since_boot_s
 from fleet.clock.skew import ClockSkew
-from fleet.context import new_context
 from fleet.db.engine.database import Database
-from fleet.db.feed.feed import ChangeFeed
-from fleet.db.hosts import services
-from fleet.db.operations import tolerances
 from fleet.db.schema import identity, schema
 from fleet.db.upkeep.clock import LedgerClock
 from fleet.domains import COMPUTE, VOLUME
 from fleet.ledger_identity import LedgerIdentity
-from fleet.objects.answers.instances import SchedulingRequestOf
-from fleet.objects.feed_rows import ShownInstance, ShownNode
-from fleet.rpc import nova_broker, server
-from fleet.rpc.clients import ConductorAPI, OperatorAPI, OperatorCalls, SchedulerAPI
-from fleet.rpc.notifier import get_notifier
+from fleet.rpc import nova_broker
+from fleet.rpc.clients import ConductorAPI
 from fleet.rpc.pins import Pins
 from fleet.rpc.transport import get_transport
 from fleet.rpc.trust import signing
 from fleet.service import probes
 from scheduler import checks
 from scheduler.compute import conf as compute_conf
-from scheduler.compute.drivers import driver_loading
-from scheduler.compute.drivers.filter_scheduler import FilterScheduler
-from scheduler.compute.planning import survival
-from scheduler.compute.planning.losses.promises import Prover
-from scheduler.manager import SchedulerManager
+from scheduler.compute import service as machines
 from scheduler.nova import conf as nova_conf
 from scheduler.nova import service as nova
 from scheduler.nova.shadow import service as nova_shadow
-from scheduler.peers.neighbours import Neighbours
 from scheduler.peers.registration import BINARY, TOPIC, Registration
 from scheduler.volumes import conf as volume_conf
 from scheduler.volumes import manager as volume_manager
@@ -79,72 +65,10 @@ def servers(
     registration = Registration(ConductorAPI(transport, conf, pins, ledger), conf.host, skew, pins, topic)
     runs: list[service.Runnable] = []
     if COMPUTE in conf.scheduler_domains:
-        runs += _machines(conf, transport, database, clock, ledger, pins, number)
+        runs += machines.servers(conf, transport, database, clock, ledger, pins, number)
     if VOLUME in conf.scheduler_domains:
         runs += volumes.servers(conf, transport, database, clock, ledger)
     return [*runs, service.Periodic("heartbeat", registration.beat, conf.report_interval)]
-
-
-def _machines(
-    conf: cfg.ConfigOpts,
-    transport: oslo_messaging.RPCTransport,
-    database: Database,
-    clock: LedgerClock,
-    ledger: LedgerIdentity,
-    pins: Pins,
-    number: int | None,
-) -> Sequence[service.Runnable]:
-    """Build the servers and tasks of one process for virtual machines."""
-
-    def images() -> bool:
-        """Image properties of instances are read only where they weigh."""
-        weight: float = conf.image_props_weight_multiplier
-        return weight != 0
-
-    feed = functools.partial(ChangeFeed[ShownNode, ShownInstance], database, clock, images, False, ledger, clock.note)
-    driver = driver_loading.build_driver(
-        conf, feed, get_notifier(conf, f"scheduler.{conf.host}"), clock, elapsed_s=since_boot_s
-    )
-
-    def live() -> Sequence[str]:
-        return database.read(services.live, BINARY, clock(), conf.service_down_time, TOPIC)
-
-    neighbours = Neighbours(
-        driver.host_manager,
-        SchedulerAPI(transport, conf, pins, ledger),
-        live,
-        conf.host,
-        *((1, 0) if number is None else (conf.scheduler_workers, number)),
-    )
-    compare_s = conf.scheduler_compare_period
-    plan = functools.partial(survival.answer, conf, lambda: feed().read(0))
-    manager = SchedulerManager(driver, clock, name=neighbours.name, plan=plan)
-    options = server.Options(ledger=ledger, acknowledged_late=SchedulerManager.REPEATABLE)
-    runs: list[service.Runnable] = [
-        server.get_server(transport, TOPIC, conf.host, [manager], options),
-        service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
-        service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
-    ]
-    if isinstance(driver, FilterScheduler) and conf.scheduler_tolerance_interval:
-        keeps_promises: FilterScheduler = driver
-        operator = OperatorAPI(transport, conf, pins, ledger)
-        of_fleet = tolerance_conf.of_fleet(conf)
-        prover = Prover(
-            *(conf, driver.admission),
-            lambda: database.read(tolerances.promised, of_fleet),
-            *(feed, clock),
-            lambda uuids: _requests(OperatorCalls(functools.partial(operator.call, new_context())), uuids),
-            lambda: keeps_promises.pipeline,
-        )
-        runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))
-    if conf.scheduler_prefer_own_hosts:
-        driver.host_manager.tell_booked = neighbours.tell
-        runs.append(service.Periodic("neighbours", neighbours.follow, conf.report_interval))
-    return runs
-
-
-def _requests(operator: OperatorCalls, uuids: Sequence[str]) -> list[SchedulingRequestOf]:
-    return [each for part in pages.requests(operator, uuids) for each in part]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses few moves that relieve hosts which have been hot for a while. A function of its arguments.
 
-The load of a host is the larger of its shares of CPU and of memory, in points (percent of the host). A host is *hot* while
-its load is above the mean by more than the threshold. A move is taken only if the hotter of its two hosts is less loaded by
-the margin afterwards, and its new host does not become hot: so no guest goes back and forth.
+The load of a host is the larger of its shares of CPU and of memory, in points (percent of the host). A host is *hot*
+while its load is above the mean by more than the threshold. A move is taken only if the hotter of its two hosts is less
+loaded by the margin afterwards, and its new host does not become hot: so no guest goes back and forth. Called by
+:mod:`conductor_stub.balance.trying`.
 """
 
 from __future__ import annotations

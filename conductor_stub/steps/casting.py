@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts to the queue of a host. The message is a hint: a lost one is repeated by the sweeper."""
+"""Casts to the queue of a host. The message is a hint: a lost one is repeated by the sweeper.
+
+Called by the intakes and the placements of all domains.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StepLimits of time and number that bound builds, moves and volumes. They are read from the configuration once."""
+"""StepLimits of time and number that bound builds, moves and volumes. They are read from the configuration once.
+
+Every domain of the conductor gets them from :mod:`conductor_stub.parts`.
+"""
 
 from __future__ import annotations
 

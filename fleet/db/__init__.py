@@ -6,7 +6,8 @@ the next *generation*). Then, from the ground up:
 
 - ``connection``: how a server is reached, and what a connection to it must be
 - ``hosts``, ``catalog``, ``instances``, ``volumes``: the queries, a module for each family of tables; their functions take a
-  transaction or a connection first. The query behind "list servers" is in ``instances/instances.py``.
+  transaction or a connection first. The query behind "list servers" is in ``instances/instance_listing.py``.
+- ``operations``: the same for recoveries, maintenances, balancing and promises
 - ``feed``: changes for schedulers, and events for readers
 - ``schema``: checks and changes the tables; the identity of a ledger
 - ``upkeep``: audits, retention, privileges and the work of operators

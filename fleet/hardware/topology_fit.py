@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assigns the cells of an instance to host cells.
 
-Filters ask whether an assignment exists, and claims take the one that it finds.
+Filters ask whether an assignment exists, and claims take the one that it finds. Called by :mod:`fleet.hardware.node`.
 """
 
 from __future__ import annotations

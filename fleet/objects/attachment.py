@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attachment: a volume that a guest has, or is to get or lose. ``fleet.volume_states`` draws its life."""
+"""An attachment: a volume that a guest has, or is to get or lose. ``fleet.volume_states`` draws its life.
+
+Conductors send it to the agent of the host, and moves take it along.
+"""
 
 from __future__ import annotations
 

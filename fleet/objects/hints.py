@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler hints that built-in filters read. Other hints are free-form, for filters of users."""
+"""The scheduler hints that built-in filters read. Other hints are free-form, for filters of users.
+
+Read by :mod:`fleet.objects.build_request` and :mod:`scheduler.compute.filters`.
+"""
 
 from __future__ import annotations
 

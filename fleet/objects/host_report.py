@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's report of one node: its inventory. Usage is not part of it: the ledger sums that from instances."""
+"""An agent's report of one node: its inventory. Usage is not part of it: the ledger sums that from instances.
+
+Made by the drivers of :mod:`compute_agent.drivers`; conductors store it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network: the bridge that guests are plugged into, and the addresses that they get. An interface: one plug of a guest."""
+"""A network: the bridge that guests are plugged into, and the addresses that they get. An interface: one plug of a guest.
+
+Made by :mod:`fleet.db.catalog.networks`; the libvirt driver plugs guests by it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan of a move or a volume, a column of JSON in the ledger: destinations, attempts and failures.
 
-The types have the keys that this release writes. A reader keeps keys that it does not know.
+The types have the keys that this release writes. A reader keeps keys that it does not know. Written by the machines of
+moves and volumes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's report of one storage pool. What volumes claim of it is not part of it: the ledger counts that."""
+"""An agent's report of one storage pool. What volumes claim of it is not part of it: the ledger counts that.
+
+Made by :mod:`volume_agent.backends.backend`; conductors store it.
+"""
 
 from __future__ import annotations
 

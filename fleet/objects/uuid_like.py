@@ -2,7 +2,8 @@
 """Tells uuids and their beginnings from names, so that no name can be taken for another object's uuid.
 
 A text of :data:`SHORTEST` or more characters that a uuid could begin with stands for uuids. Every other text is a name;
-``1``, ``ab`` and ``cafe`` are names.
+``1``, ``ab`` and ``cafe`` are names. Called where a request gives a name to something, and by
+:mod:`fleet.db.hosts.lookup`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exponential back-off with jitter: daemons that were refused at the same time do not retry at the same time."""
+"""Exponential back-off with jitter: daemons that were refused at the same time do not retry at the same time.
+
+Used by the threads that connect to the broker, and by :mod:`fleet.service.worker`.
+"""
 
 from __future__ import annotations
 

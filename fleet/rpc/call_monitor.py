@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends heartbeats to callers whose calls are still being processed: one thread for all calls of a server.
 
-oslo.messaging starts a thread for each such call and joins it at the end. That costs more than many calls do.
+oslo.messaging starts a thread for each such call and joins it at the end. That costs more than many calls do. Called by
+:mod:`fleet.rpc.dispatching`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Returns free memory to the operating system: the C library keeps it for later allocations."""
+"""Returns free memory to the operating system: the C library keeps it for later allocations.
+
+Called by :mod:`scheduler.state.host_manager` after it has read the whole fleet.
+"""
 
 from __future__ import annotations
 

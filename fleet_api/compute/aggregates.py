@@ -71,11 +71,11 @@ class AggregateShown(NewAggregate):
 _ONE = answers.Answer({"aggregate": AggregateShown})
 
 
-def view(request: falcon.Request, aggregate: JSONMapping) -> AggregateShown:
+def view(request: falcon.Request, aggregate: AggregateView) -> AggregateShown:
     return {**_new(request, aggregate), "hosts": aggregate["hosts"], "metadata": aggregate["metadata"]}
 
 
-def _new(request: falcon.Request, aggregate: JSONMapping) -> NewAggregate:
+def _new(request: falcon.Request, aggregate: AggregateView) -> NewAggregate:
     """Return it without hosts and metadata, as the answer to a creation shows it."""
     shown: NewAggregate = {
         "id": aggregate["id"],
@@ -92,7 +92,7 @@ def _new(request: falcon.Request, aggregate: JSONMapping) -> NewAggregate:
     return shown
 
 
-def _require_change(action: str, aggregate: JSONMapping, wanted: Any) -> None:
+def _require_change(action: str, aggregate: AggregateView, wanted: Any) -> None:
     """:raises errors.Conflict: the host is there already; errors.NotFound: it is not there"""
     if action == "add_host" and wanted.host in aggregate["hosts"]:
         raise errors.Conflict(kind="Aggregate", name=aggregate["name"], reason=f"has host {wanted.host} already")
@@ -172,11 +172,11 @@ class Aggregates:
         changed = work(self._conductor.operator(request), found["uuid"], wanted)
         response.media = {"aggregate": view(request, changed)}
 
-    def _find(self, request: falcon.Request, aggregate_id: str) -> JSONMapping:
+    def _find(self, request: falcon.Request, aggregate_id: str) -> AggregateView:
         return _one(self._conductor.operator(request).list_aggregates(), aggregate_id)
 
 
-def _one(listed: Sequence[JSONMapping], aggregate_id: str) -> JSONMapping:
+def _one(listed: Sequence[AggregateView], aggregate_id: str) -> AggregateView:
     """:raises errors.NotFound:"""
     for each in listed:
         if str(each["id"]) == aggregate_id:
@@ -184,7 +184,7 @@ def _one(listed: Sequence[JSONMapping], aggregate_id: str) -> JSONMapping:
     raise errors.NotFound(kind="Aggregate", name=aggregate_id)
 
 
-def _require_free(listed: Sequence[JSONMapping], name: str | None, uuid: str) -> None:
+def _require_free(listed: Sequence[AggregateView], name: str | None, uuid: str) -> None:
     """:raises errors.Conflict: another aggregate than this one has the name"""
     for each in listed:
         if each["name"] == name and each["uuid"] != uuid:

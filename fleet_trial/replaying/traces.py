@@ -3,8 +3,9 @@
 
 A trace has one line for each five minutes: ``<time> token,token,|,token,|``. A token is a flavor's letter; ``|`` ends
 the batch of one tenant. A flavor map has a line ``cores,GB letter`` for each letter. A lifetimes file has the same
-shape as the trace: ``U<b>`` is a lifetime of bin ``b``, ``C<b>`` one longer than the trace. Its interval map has
-lines ``seconds bin``. Lines that begin with ``#`` tell the source of a trace.
+shape as the trace: ``U<b>`` is a lifetime of bin ``b``, ``C<b>`` one longer than the trace. Its interval map has lines
+``seconds bin``. Lines that begin with ``#`` tell the source of a trace. Called by :mod:`fleet_trial.replaying.replay`
+and :mod:`fleet_cli.planning.replay`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 """Reads traces of volumes: one line for each volume, ``SECONDS GIB [TYPE [LIFETIME]]``, in the order of their times.
 
 TYPE is the name of a volume type, and LIFETIME seconds; ``-`` or nothing stands for none, and for a volume without an
-end. Lines that begin with ``#`` tell the source of a trace.
+end. Lines that begin with ``#`` tell the source of a trace. Called by :mod:`fleet_trial.replaying.volume_replay` and
+:mod:`fleet_cli.planning.replay`.
 """
 
 from __future__ import annotations

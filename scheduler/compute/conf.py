@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of a scheduler for virtual machines: those of all schedulers, and those of its filters and weighers."""
+"""The options of a scheduler for virtual machines: those of all schedulers, and those of its filters and weighers.
+
+Registered by :mod:`scheduler.main`, and by plans that decide on a copy of the fleet.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from fleet.objects import Selection, structure
 from fleet.rpc.endpoint import require_size
 from fleet.telemetry import rate_limited_log
 from scheduler.compute.drivers.driver import Scheduler
-from scheduler.manager import SchedulerManager
+from scheduler.compute.manager import SchedulerManager
 from scheduler.nova import answer, decoder, traits, wanted
 from scheduler.nova.errors import in_novas_form
 from scheduler.nova.notifications import Notifications, silent

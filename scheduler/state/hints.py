@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the fanout casts: aggregates, instances and bookings as their senders know them.
 
-Called by :mod:`scheduler.manager`; :mod:`scheduler.state.host_cache` applies them. A cast may be lost or late, so it
+Called by :mod:`scheduler.compute.manager`; :mod:`scheduler.state.host_cache` applies them. A cast may be lost or late, so it
 is a hint: it counts at once, until the change feed or a full comparison corrects it.
 """
 

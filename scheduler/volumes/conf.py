@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's options for volumes: cinder's names, in group ``[volume]``."""
+"""The scheduler's options for volumes: cinder's names, in group ``[volume]``. Registered by :mod:`scheduler.main`."""
 
 from __future__ import annotations
 

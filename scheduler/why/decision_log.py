@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One log line at INFO for each decision, and its metrics: the outcome, the filters' counts, and the code of a refusal.
 
-Called by :mod:`scheduler.manager`, :mod:`scheduler.volumes.manager` and :mod:`scheduler.nova.endpoint`.
+Called by :mod:`scheduler.compute.manager`, :mod:`scheduler.volumes.manager` and :mod:`scheduler.nova.endpoint`.
 """
 
 from __future__ import annotations

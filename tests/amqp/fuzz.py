@@ -31,7 +31,7 @@ from conductor_stub.volumes.intake import VolumeIntake
 from conductor_stub.volumes.manager import VolumeManager
 from conductor_stub.volumes.migrations import MigrationIntake
 from conductor_stub.volumes.snapshots import SnapshotIntake
-from scheduler.manager import SchedulerManager
+from scheduler.compute.manager import SchedulerManager
 from scheduler.volumes.manager import VolumeSchedulerManager
 from tests.amqp.raw import EXCHANGE
 from volume_agent.manager import BackendManager

@@ -14,7 +14,7 @@ from fleet.db.feed.feed import ChangeFeed
 from fleet.objects import Place
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.manager import SchedulerManager
+from scheduler.compute.manager import SchedulerManager
 from tests.configuration import of_scheduler
 from tests.worlds.conductor import Conductor, context
 from tests.worlds.neighbours import FakeNotifier

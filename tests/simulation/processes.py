@@ -57,7 +57,7 @@ from fleet.rpc.clients import (
 )
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
-from scheduler.manager import SchedulerManager
+from scheduler.compute.manager import SchedulerManager
 from tests.configuration import of_scheduler
 from tests.simulation import storage
 from tests.simulation.bus import Bus, unpinned

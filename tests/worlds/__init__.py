@@ -5,6 +5,7 @@ A world that one suite uses is in the folder of this suite. Choose by what is te
 
 the conductor         ``conductor``: all its parts over a real database. ``neighbours``: what it calls.
                       ``volumes``: with two storage backends. ``guests``: with hosts, too.
+                      ``answer_types``: checks all its answers.
 a compute agent       ``one_host``: its parts. ``agents_over_rpc``: whole agents.
                       ``agent_ledger`` and ``move_ledger``: the conductor that both call.
 a volume agent        ``one_backend``: its parts. ``storage_ledger``: the conductor that it calls.

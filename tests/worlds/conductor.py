@@ -31,7 +31,7 @@ from fleet.rpc import batch_answers
 from fleet.rpc.pins import Pins
 from tests.clock import FakeClock
 from tests.configuration import configuration
-from tests.worlds import neighbours
+from tests.worlds import answer_types, neighbours
 
 INCARNATION = "life-one"
 NOT_RECOVERED = RecoverySettings()
@@ -219,9 +219,11 @@ class Operator:
         def call(*args: Any, **kwargs: Any) -> Any:
             arguments = inspect.signature(method).bind(self._asking(), *args, **kwargs).arguments
             try:
-                return method(arguments.pop("context"), **arguments)
+                answer = method(arguments.pop("context"), **arguments)
             except oslo_messaging.ExpectedException as expected:
                 raise expected.exc_info[1] from None
+            answer_types.require("list_brief" if kwargs.get("brief") else name, answer)
+            return answer
 
         return call
 

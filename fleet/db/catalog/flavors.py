@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flavors by name, and the projects that may use those that are not public.
 
-A project sees the public flavors and those that it may use. An administrator sees all.
+A project sees the public flavors and those that it may use. An administrator sees all. Called by the intakes of builds
+and moves, and by :mod:`conductor_stub.operators.flavors`.
 """
 
 from __future__ import annotations

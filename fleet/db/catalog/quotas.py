@@ -18,7 +18,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -176,6 +176,13 @@ class Headroom:
         used.update(asked)
 
 
+class _LookedUp(QuotaRow, Protocol):
+    """A row of the answer to :func:`look`: of a project with limits of its own, of a key, or of a client token."""
+
+    part: int
+    name: str
+
+
 class Found(NamedTuple):
     """The first reading of a transaction that takes quota.
 
@@ -204,8 +211,8 @@ def look(
     names = sorted({name for name in projects if name})
     owners, asked = sorted({owner for owner, _token in tokens}), sorted({token for _owner, token in tokens})
     wanted = {"projects": names, "keys": list(keys), **({"owners": owners, "tokens": asked} if tokens else {})}
-    of_part: dict[int, list[sa.Row[Any]]] = {_KEYS: [], _TOKENS: [], _OWN_LIMITS: []}
-    for row in tx.execute(_looked_up(kind, bool(tokens)), wanted):
+    of_part: dict[int, list[_LookedUp]] = {_KEYS: [], _TOKENS: [], _OWN_LIMITS: []}
+    for row in cast("Iterable[_LookedUp]", tx.execute(_looked_up(kind, bool(tokens)), wanted)):
         of_part[row.part].append(row)
     own = {row.project_id: _own(row) for row in of_part[_OWN_LIMITS]}
     limited = [name for name in names if default.with_own(own.get(name, {})).limits_any(kind.resources)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pings a pooled connection only if it was idle for a while.
 
-SQLAlchemy's ping before every use (``pool_pre_ping``) costs two round trips per transaction. A connection that was used a
-moment ago is nearly always alive. If it is not, the transaction fails and is run again, like any that loses its
-connection.
+SQLAlchemy's ping before every use (``pool_pre_ping``) costs two round trips per transaction. A connection that was used
+a moment ago is nearly always alive. If it is not, the transaction fails and is run again, like any that loses its
+connection. Called by :mod:`fleet.db.engine.database`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 """A connection that one reader keeps. The feed reads before every decision, and taking a connection from the pool, pinging
 it and returning it would cost more than the query.
 
-If the connection was lost, the query fails and runs once more on a new one.
+If the connection was lost, the query fails and runs once more on a new one. Called by :mod:`fleet.db.engine.database`,
+and for the databases of nova by :mod:`fleet.db.nova.database`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that count what is under way, by step. Intakes add to them, and the ends of builds and volumes subtract."""
+"""The rows that count what is under way, by step. Intakes add to them, and the ends of builds and volumes subtract.
+
+Called by :mod:`fleet.db.instances.builds` and :mod:`fleet.db.volumes.volumes`.
+"""
 
 from __future__ import annotations
 

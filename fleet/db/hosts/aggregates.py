@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -14,6 +14,8 @@ from fleet import balance_states, errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
+from fleet.db.tables.hosts import AggregateRow
+from fleet.db.tables.sql_types import AnyRow
 from fleet.objects import Aggregate
 from fleet.objects.aggregate import ZONE, zones_of
 
@@ -219,8 +221,9 @@ def names(connection: Transaction | sa.Connection) -> dict[str, str]:
     return {row.uuid: row.name for row in connection.execute(_LIVE)}
 
 
-def _whole(connection: Transaction | sa.Connection, rows: Sequence[Any]) -> list[Aggregate]:
-    """:param rows: of aggregates. Their hosts and metadata are read"""
+def _whole(connection: Transaction | sa.Connection, found: Sequence[AnyRow]) -> list[Aggregate]:
+    """:param found: rows of aggregates. Their hosts and metadata are read"""
+    rows = cast("Sequence[AggregateRow]", found)
     if not rows:
         return []
     keys = [row.id for row in rows]

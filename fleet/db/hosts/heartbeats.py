@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats of services, written in groups. See ``services`` for the records that they keep alive."""
+"""Heartbeats of services, written in groups. See ``services`` for the records that they keep alive.
+
+Called by :mod:`conductor_stub.agents.api` and :mod:`conductor_stub.agents.manager`.
+"""
 
 from __future__ import annotations
 

@@ -168,6 +168,14 @@ aggregates = sa.Table(
 )
 
 
+class AggregateRow(TrackedRow, Protocol):
+    """A row of aggregates."""
+
+    id: int
+    uuid: str
+    name: str
+
+
 aggregate_hosts = sa.Table(
     "aggregate_hosts",
     METADATA,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volume types by name, and the projects that may use those that are not public.
 
-A project sees the public types and those that it may use. An administrator sees all.
+A project sees the public types and those that it may use. An administrator sees all. Called by the modules of
+:mod:`conductor_stub.volumes` that accept requests.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Balancing of aggregates (``fleet.balance_states``). Times are ISO 8601 text in UTC, loads are points."""
+"""Balancing of aggregates (``fleet.balance_states``). Times are ISO 8601 text in UTC, loads are points.
+
+Made by :mod:`conductor_stub.balance.manager` for :mod:`fleet_cli.hosts.balance`.
+"""
 
 from __future__ import annotations
 

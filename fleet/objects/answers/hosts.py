@@ -96,13 +96,18 @@ class ListedService(ServiceView):
 
 
 class AggregateView(TypedDict):
-    """A host aggregate."""
+    """A host aggregate.
+
+    :param created_at, updated_at: ISO 8601, UTC; ``updated_at`` is None if nothing has changed. Earlier releases send none.
+    """
 
     id: int
     name: str
     hosts: list[str]
     metadata: dict[str, str]
-    uuid: str | None
+    uuid: str
+    created_at: NotRequired[str | None]
+    updated_at: NotRequired[str | None]
 
 
 class UseView(TypedDict):

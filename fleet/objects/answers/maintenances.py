@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maintenances of hosts (``fleet.maintenance_states``). Times are ISO 8601 text in UTC."""
+"""Maintenances of hosts (``fleet.maintenance_states``). Times are ISO 8601 text in UTC.
+
+Made by :mod:`conductor_stub.maintenance.manager` for :mod:`fleet_cli.hosts.maintenance`.
+"""
 
 from __future__ import annotations
 

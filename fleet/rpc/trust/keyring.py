@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys that sign messages: whose key each is, and which key to use for which receiver.
 
-A line of the file is ``ID WHOSE SECRET``. WHOSE is ``service`` (conductors and schedulers), ``client`` (their
-callers), ``project:NAME`` (callers that act for one project), ``compute:HOST[,HOST…]`` (an agent of hosts) or
-``volume:BACKEND[,BACKEND…]`` (an agent of storage backends). ``host:NAME[,NAME…]`` of earlier releases is a backend where
-NAME has an ``@``, and a host otherwise. SECRET has at least 32 characters. Lines that begin with ``#`` are comments.
+A line of the file is ``ID WHOSE SECRET``. WHOSE is ``service`` (conductors and schedulers), ``client`` (their callers),
+``project:NAME`` (callers that act for one project), ``compute:HOST[,HOST…]`` (an agent of hosts) or
+``volume:BACKEND[,BACKEND…]`` (an agent of storage backends). ``host:NAME[,NAME…]`` of earlier releases is a backend
+where NAME has an ``@``, and a host otherwise. SECRET has at least 32 characters. Lines that begin with ``#`` are
+comments. Called by :mod:`fleet.rpc.trust.signing`.
 """
 
 from __future__ import annotations

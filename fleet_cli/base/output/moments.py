@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times for people: one format, in UTC. Programs get the ISO 8601 text of the wire."""
+"""Times for people: one format, in UTC. Programs get the ISO 8601 text of the wire.
+
+Called by the commands that show times.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base class of scheduler drivers, which ``scheduler_driver`` names.
 
-The drivers beside it inherit from it, and :mod:`scheduler.manager` calls them by it.
+The drivers beside it inherit from it, and :mod:`scheduler.compute.manager` calls them by it.
 """
 
 from __future__ import annotations

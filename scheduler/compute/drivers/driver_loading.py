@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load the driver and the host manager of the configuration. A class that cannot work stops the service at start."""
+"""Load the driver and the host manager of the configuration. A class that cannot work stops the service at start.
+
+Called by :mod:`scheduler.compute.service`, and by :mod:`scheduler.checks` before a daemon starts.
+"""
 
 from __future__ import annotations
 

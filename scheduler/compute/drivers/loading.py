@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load the filters and weighers of the configuration. A wrong name stops the service at start."""
+"""Load the filters and weighers of the configuration. A wrong name stops the service at start.
+
+Called by :mod:`scheduler.compute.drivers.driver_loading`, and by plans for the filters of their copy.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two base classes of filters for virtual machines: nova's form, and the form over columns."""
+"""The two base classes of filters for virtual machines: nova's form, and the form over columns.
+
+All filters beside it derive from one of them.
+"""
 
 from __future__ import annotations
 

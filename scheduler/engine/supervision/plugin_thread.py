@@ -5,6 +5,8 @@
 
     idle ── call ──▶ calling ── return ──▶ idle
                         └──── given up ──▶ abandoned ── late return ──▶ reported, and idle
+
+Made by :mod:`scheduler.engine.supervision.supervision`.
 """
 
 from __future__ import annotations

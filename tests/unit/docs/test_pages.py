@@ -86,7 +86,8 @@ def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "root", ["scheduler", "conductor_stub", "compute_agent", "fleet", "fleet_api", "fleet_cli", "fleet_trial"]
+    "root",
+    ["scheduler", "conductor_stub", "compute_agent", "volume_agent", "fleet", "fleet_api", "fleet_cli", "fleet_trial"],
 )
 def test_the_map_names_every_package(root: str) -> None:
     """The folder map of CONTRIBUTING.md, and the table of docs/architecture.md for the rooms of each service."""

@@ -35,9 +35,8 @@ OTHERWISE_NAMED = {
 
 
 def _rows() -> dict[str, type]:
-    modules = [
-        importlib.import_module(f"{tables.__name__}.{each.name}") for each in pkgutil.iter_modules(tables.__path__)
-    ]
+    found_modules = pkgutil.walk_packages(tables.__path__, f"{tables.__name__}.")
+    modules = [importlib.import_module(each.name) for each in found_modules]
     found = {
         name: value
         for module in modules

@@ -18,8 +18,8 @@ from fleet.rpc import deferred
 from scheduler.compute import filters
 from scheduler.compute.drivers import driver_loading
 from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.manager import SchedulerManager
 from scheduler.engine import pipeline
-from scheduler.manager import SchedulerManager
 from scheduler.state import decider
 from tests import factories
 from tests.clock import FakeClock

@@ -11,9 +11,9 @@ import pytest
 from fleet.context import new_context
 from fleet.rpc import deferred
 from scheduler.compute import filters
+from scheduler.compute.manager import SchedulerManager
 from scheduler.engine.decide import decide
 from scheduler.engine.pipeline import prepare
-from scheduler.manager import SchedulerManager
 from scheduler.peers.neighbours import Neighbours
 from tests import factories
 from tests.factories import node, request, uuid

@@ -11,8 +11,8 @@ from oslo_messaging.rpc import dispatcher
 
 from fleet import errors
 from fleet.context import new_context
+from scheduler.compute.manager import SchedulerManager
 from scheduler.compute.planning import survival
-from scheduler.manager import SchedulerManager
 from tests.factories import uuid
 from tests.unit.scheduler.plugins import configuration
 from tests.unit.scheduler.test_rebalance import FilledHosts

@@ -13,6 +13,8 @@ when it has read.
 
 A method that waits for the broker's answer, such as a declaration, may read frames that follow the answer. Its caller calls
 :meth:`Link.catch_up` before it releases the lock.
+
+Used by the modules beside it.
 """
 
 from __future__ import annotations

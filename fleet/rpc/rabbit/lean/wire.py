@@ -7,6 +7,8 @@
     request  the arguments of the dispatcher, "_context_NAME" for each value of the context, "_unique_id",
              and for a call "_msg_id", "_reply_q", "_timeout" (seconds between signs of life, or null)
     reply    "result", "failure" (JSON text, or null), "ending" (false for a sign of life), "_msg_id", "_unique_id"
+
+Called by :mod:`.outgoing`, :mod:`.incoming` and :mod:`.callers`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ UUID, ELSEWHERE = "00000000-0000-0000-0000-00000000000a", "elsewhere"
 LARGER = {**LARGE, "root_gb": 3}
 
 
-class Fleet:
+class FormerMoves:
     """One host, and a ledger of moves from it."""
 
     def __init__(self, machine: Machine) -> None:
@@ -56,8 +56,8 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(machine: Machine) -> Fleet:
-    return Fleet(machine)
+def fleet(machine: Machine) -> FormerMoves:
+    return FormerMoves(machine)
 
 
 def resized(machine: Machine) -> tuple[Instance, pathlib.Path, bytes]:
@@ -88,7 +88,7 @@ def content(disk: pathlib.Path) -> bytes:
     ],
 )
 def test_a_move_is_undone_to_what_the_guest_had_before_it(
-    machine: Machine, fleet: Fleet, begins: str, dest: str
+    machine: Machine, fleet: FormerMoves, begins: str, dest: str
 ) -> None:
     """Not to what it had before the resize that was confirmed."""
     guest, disk, written = resized(machine)
@@ -108,7 +108,7 @@ def test_a_move_is_undone_to_what_the_guest_had_before_it(
 
 @pytest.mark.parametrize("dest", [ELSEWHERE, HOST])
 def test_a_guest_whose_resize_was_reverted_without_its_host_moves_with_its_former_size(
-    machine: Machine, fleet: Fleet, dest: str
+    machine: Machine, fleet: FormerMoves, dest: str
 ) -> None:
     """The ledger has the former flavor."""
     guest = machine.spawn(flavor=builders.a_flavor(**SMALL), vm_state=states.ACTIVE, host=HOST)

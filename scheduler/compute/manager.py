@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler's RPC surface (``docs/wire-contract.md``): checks requests, and logs decisions.
 
-Called by the messages of conductors, agents and other schedulers; :mod:`scheduler.main` makes it.
+Called by the messages of conductors, agents and other schedulers; :mod:`scheduler.compute.service` makes it.
 """
 
 from __future__ import annotations
