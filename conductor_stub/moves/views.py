@@ -16,6 +16,7 @@ def view(record: MigrationRow) -> JSONObject:
     names = ("uuid", "instance_uuid", "migration_type", "status", "attempt", "failure", "request_id")
     places = ("source_compute", "source_node", "dest_compute", "dest_node")
     shown = {name: getattr(record, name) for name in (*names, *places)}
+    shown["failure"] = record.failure or None  # one that cannot be read is empty
     for name in ("created_at", "updated_at", "deadline"):
         moment = getattr(record, name)
         shown[name] = moment and moment.isoformat(timespec="milliseconds") + "Z"

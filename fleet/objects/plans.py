@@ -7,7 +7,7 @@ moves and volumes.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing_extensions import TypedDict
 
 from fleet.json_codec import JSONObject
 
