@@ -143,7 +143,8 @@ def _readable(value: object, default: Callable[[Any], Any] | None) -> str | None
     try:
         data = orjson.dumps(value, default, _STRICT)
         # The strict writer turns NaN into null without a word. It is much faster, so the other one is asked only then.
-        text = data.decode() if data.isascii() and b"null" not in data else _ascii(default).encode(value)
+        is_as_written = data.isascii() and (b"null" not in data or orjson.loads(data) == value)
+        text = data.decode() if is_as_written else _ascii(default).encode(value)
     except (TypeError, ValueError, RecursionError):
         return None
     # Databases have no NUL character. The characters backslash, u and 0000 look alike here.

@@ -62,7 +62,8 @@ class FakeScheduler:
         found = self.kept[host]
         if isinstance(found, Exception):
             raise found
-        return [each for each in found if each["request_id"] == request_id]
+        asked = [each for each in found if each["request_id"] == request_id]
+        return [{name: value for name, value in each.items() if name != "request_id"} for each in asked]
 
     def update_aggregates(self, context: RequestContext, aggregates: list[dict[str, Any]]) -> None:
         pass

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 
+import orjson
+
 from fleet.json_codec import is_deeper
 
 _ANY = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=str)
+_FAST = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 #: Namespaces with values in any form, which users and drivers choose. Agents' own have numbers of known ranges.
 FREE_FORM = ("operator", "compute_task", "volume")
 #: Key of a message that stands for one whose body could not be decoded; its value is the reason.
@@ -22,6 +25,14 @@ class TooDeep(Exception):
     """Lists and mappings are nested more deeply than allowed."""
 
 
+def _encoded(value: object) -> str:
+    """:raises RecursionError:"""
+    try:
+        return orjson.dumps(value, str, _FAST).decode()
+    except (TypeError, ValueError):  # it has what only the slower one writes
+        return _ANY.encode(value)
+
+
 def text_of(value: object, deepest: int) -> str:
     """Return ``value`` as JSON without spaces.
 
@@ -29,7 +40,7 @@ def text_of(value: object, deepest: int) -> str:
     :raises TooDeep:
     """
     try:
-        text = _ANY.encode(value)
+        text = _encoded(value)
     except RecursionError:
         raise TooDeep from None
     # The depth is at most the number of brackets, and most messages have few.
