@@ -24,7 +24,7 @@ PACKAGES = (
 _BUILDINGS = ("scheduler", "fleet", "fleet.db", "fleet_api", "fleet_cli")
 #: Names that only stand for what is elsewhere, for files of operators that know nova's or cinder's paths.
 _FACES = frozenset(
-    "filters weights filter_scheduler driver host_manager chance caching_scheduler compat".split()  # noqa: SIM905
+    "filters weights filter_scheduler driver host_manager chance caching_scheduler".split()  # noqa: SIM905
 )
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -45,8 +45,9 @@ def main() -> None:
     print(f"together: {total} lines, {100 * untyped / total:.2f} Any per 100 lines")
     files = {str(file.relative_to(ROOT)): file.read_text() for name in PACKAGES for file in (ROOT / name).rglob("*.py")}
     print("longest file:", *max((text.count("\n"), name) for name, text in files.items()))
+    of_now = {name: text for name, text in files.items() if "/migrations/" not in name}
     for what, kinds in (("function", _FUNCTIONS), ("class", (ast.ClassDef,))):
-        print(f"longest {what}:", *max(each for name, text in files.items() for each in _sizes(name, text, kinds)))
+        print(f"longest {what}:", *max(each for name, text in of_now.items() for each in _sizes(name, text, kinds)))
     private = sorted({each for name, text in files.items() for each in _imports_of_private_modules(name, text)})
     print(f"imports from private modules of others: {len(private)}", *private, sep="\n  ")
 

@@ -8,7 +8,7 @@
              and for a call "_msg_id", "_reply_q", "_timeout" (seconds between signs of life, or null)
     reply    "result", "failure" (JSON text, or null), "ending" (false for a sign of life), "_msg_id", "_unique_id"
 
-Called by :mod:`.outgoing`, :mod:`.incoming` and :mod:`.callers`.
+Called by :mod:`fleet.rpc.rabbit.lean.outgoing` and the modules beside it.
 """
 
 from __future__ import annotations
