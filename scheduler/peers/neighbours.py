@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The other live schedulers: divides the hosts with them, and sends them bookings.
 
-Called by :mod:`scheduler.main`. The service records say which schedulers are alive. They are read every
+Called by :mod:`scheduler.compute.service`. The service records say which schedulers are alive. They are read every
 ``report_interval``, so a share moves within ``service_down_time`` after a scheduler has stopped. Until then its hosts
 are chosen where other shares have no room.
 """
