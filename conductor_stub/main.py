@@ -65,10 +65,7 @@ def build_servers(
     common.pins.learn(parts.agents.api.lowest_versions())
     taken = signatures.TakenSignatures(database, common.clock)
     options = server.Options(ledger=common.ledger, signatures=taken)
-
-    def receive(topic: str, endpoints: Sequence[object], **more: Any) -> server.Server:
-        return server.get_server(rpc_transport, topic, conf.host, endpoints, dataclasses.replace(options, **more))
-
+    receive = functools.partial(_server, rpc_transport, conf.host, options)
     return [
         server.get_keeper(host_transport, transport.host_exchange(conf), f"{conf.host}-{os.getpid()}"),
         *([service.Periodic("signatures", taken.prune, PRUNE_EVERY_S)] if signing.keys_of(conf) else []),
@@ -76,6 +73,18 @@ def build_servers(
         *(_volume_servers(parts.volumes, receive, skew) if VOLUME in conf.conductor_domains else []),
         *(_servers(conf, common, parts, receive, skew) if COMPUTE in conf.conductor_domains else []),
     ]
+
+
+def _server(
+    rpc_transport: oslo_messaging.RPCTransport,
+    host: str,
+    options: server.Options,
+    topic: str,
+    endpoints: Sequence[object],
+    **more: Any,
+) -> server.Server:
+    """:param more: further options"""
+    return server.get_server(rpc_transport, topic, host, endpoints, dataclasses.replace(options, **more))
 
 
 def _common(
