@@ -24,6 +24,7 @@ from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.reserving import Reserved, Reserving
 from conductor_stub.builds.unjudged import Unjudged
 from conductor_stub.steps import acts
+from conductor_stub.steps.client_token import accept_once
 from conductor_stub.steps.flavor_check import check_image, requested_hardware
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepLimits
@@ -99,14 +100,9 @@ class Intake:
             a network has no free address; errors.QuotaExceeded: errors.VersionPinned: an agent may be too old for networks
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
-        try:
-            return self._accept(context, request, token)
-        except errors.FleetError:
-            # The flavor, the group or a volume may not be as they were at the first request.
-            first = self._database.read(token.first_answer) if token else None
-            if first is None:
-                raise
-            return first
+        return accept_once(
+            self._database, token.first_answer if token else None, lambda: self._accept(context, request, token)
+        )
 
     def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> JSONObject:
         stored, rows, remarks = self._planned(context, request)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client's name for its request: a request that is repeated with its token gets the answer of the first one.
 
-Called by :mod:`conductor_stub.builds.client_token` and :mod:`conductor_stub.volumes.creation`.
+Called by :mod:`conductor_stub.builds.intake` and :mod:`conductor_stub.volumes.creation`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,34 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from typing import Self
+from collections.abc import Callable
+from typing import Self, TypeVar
 
 from fleet import errors
 from fleet.context import RequestContext
+from fleet.db.engine.database import Connection, Database
 from fleet.json_codec import JSONMapping
+
+Answer = TypeVar("Answer")
+
+
+def accept_once(
+    database: Database, first_answer: Callable[[Connection], Answer | None] | None, accept: Callable[[], Answer]
+) -> Answer:
+    """Return the answer of ``accept``; if it refuses, that of the first request with the token.
+
+    The type, the flavor or the source that the request names may not be as they were at the first request.
+
+    :param first_answer: of the token; None: the request has none
+    :raises errors.FleetError: the refusal of ``accept``, if there was no first request
+    """
+    try:
+        return accept()
+    except errors.FleetError:
+        first = database.read(first_answer) if first_answer else None
+        if first is None:
+            raise
+        return first
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 from oslo_utils import units, uuidutils
 
 from conductor_stub.steps import client_token
+from conductor_stub.steps.client_token import accept_once
 from conductor_stub.steps.group_commit import GroupCommit
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.local_placement import LocalPlacement
@@ -126,14 +127,11 @@ class VolumeCreation:
         :raises errors.Conflict: errors.QuotaExceeded: and what ``make`` raises
         """
         token = ClientToken.of(context, asked, client_token) if client_token else None
-        try:
+
+        def accept() -> Answer:
             return self._accept(context, make(self._placement.step_context(context)), token)
-        except errors.FleetError:
-            # The type or the source may not be as they were at the first request.
-            first = self._database.read(token.first_answer) if token else None
-            if first is None:
-                raise
-            return first
+
+        return accept_once(self._database, token.first_answer if token else None, accept)
 
     def _accept(self, context: RequestContext, rows: list[JSONObject], token: ClientToken | None) -> Answer:
         with self._local.room() as start:

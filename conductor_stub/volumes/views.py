@@ -28,7 +28,8 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> JSO
     """
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = (*_VOLUME, "project_id", "user_id", "request_id")
-    shown = {**{name: getattr(row, name) for name in names}, **moments, "failure": _failure(row)}
+    shown = {**{name: getattr(row, name) for name in names}, **moments}
+    shown["failure"] = row.failure or None  # one that cannot be read is empty
     if row.spec.get(volumes.WITH_SNAPSHOTS) and not row.deleted:
         # Its snapshots go first.
         shown["status"] = volume_states.DELETING
@@ -47,11 +48,6 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> JSO
     copied["bootable"] = is_bootable(row)
     copied["migrated"] = row.spec.get("migrated")
     return {**shown, **spec, **where, **copied, "migration": _migration(row), "attachments": _attachments(attachment)}
-
-
-def _failure(row: VolumeRow) -> JSONObject | None:
-    """Return the failure of the last work. One that cannot be read is empty, and not shown."""
-    return dict(row.failure) if row.failure else None
 
 
 def is_bootable(row: VolumeRow) -> bool:
@@ -87,12 +83,8 @@ def of_snapshot(row: VolumeRow) -> JSONObject:
     """Return the view of a snapshot, in the form of :func:`of_volume`; ``volume`` is the uuid of its volume."""
     moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
     names = ("uuid", "name", "size_gb", "status", "failure", "project_id", "user_id", "request_id")
-    shown = {
-        **{name: getattr(row, name) for name in names},
-        "volume": row.snapshot_of,
-        **moments,
-        "failure": _failure(row),
-    }
+    shown = {**{name: getattr(row, name) for name in names}, "volume": row.snapshot_of, **moments}
+    shown["failure"] = row.failure or None  # one that cannot be read is empty
     said = {"description": row.spec.get("description", ""), "metadata": row.spec.get("metadata", {})}
     return {**shown, **said, "host": location.append_host(row.host, row.pool)}
 
