@@ -31,6 +31,7 @@ from fleet.objects import (
     build_steps,
     fields,
 )
+from fleet.objects.answers.catalog import ImageView
 from fleet.objects.guest_restarts import RestartLimits
 from fleet.rpc import batch_answers, versions
 from fleet.rpc.endpoint import endpoint
@@ -140,7 +141,7 @@ class ConductorManager:
         return {"fate": answer.fate.value, "count": answer.count, "why": answer.why}
 
     @endpoint
-    def get_image(self, context: RequestContext, image_id: fields.Name) -> JSONObject:
+    def get_image(self, context: RequestContext, image_id: fields.Name) -> ImageView:
         return self._api.image(image_id).to_wire()
 
     @endpoint

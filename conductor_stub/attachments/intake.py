@@ -25,8 +25,8 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import attachments, volumes
 from fleet.db.volumes.attachments import PlacedAttachment
-from fleet.json_codec import JSONObject
 from fleet.objects import VolumeConnection, fields
+from fleet.objects.answers.volumes import AttachmentView
 from fleet.objects.attachment import Device
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
@@ -52,7 +52,7 @@ class AttachmentIntake:
     @endpoint
     def attach_volume(
         self, context: RequestContext, name: fields.Name, volume: fields.Name, device: Device | None = None
-    ) -> JSONObject:
+    ) -> AttachmentView:
         """Return the attachment. A repeated request returns the one that there is.
 
         :param device: name of the disk. None: the first that is free
@@ -72,7 +72,7 @@ class AttachmentIntake:
         return self._begun(context, row)
 
     @endpoint
-    def detach_volume(self, context: RequestContext, name: fields.Name, volume: fields.Name) -> JSONObject:
+    def detach_volume(self, context: RequestContext, name: fields.Name, volume: fields.Name) -> AttachmentView:
         """Return the attachment. :raises errors.NotFound: errors.Conflict: it is not attached to this instance"""
         instance, found = self._database.read(_named, name, volume)
         before = self._database.write(detach, instance.uuid, found.uuid, self._step_context(context))
@@ -84,11 +84,11 @@ class AttachmentIntake:
         return self._begun(context, row)
 
     @endpoint
-    def list_attachments(self, context: RequestContext, uuids: fields.Uuids) -> list[JSONObject]:
+    def list_attachments(self, context: RequestContext, uuids: fields.Uuids) -> list[AttachmentView]:
         """The attachments of these instances, oldest first."""
         return [views.of_attachment(row) for row in self._database.read(attachments.of_instances, uuids)]
 
-    def _begun(self, context: RequestContext, row: PlacedAttachment) -> JSONObject:
+    def _begun(self, context: RequestContext, row: PlacedAttachment) -> AttachmentView:
         self.notify(context, row)
         return views.of_attachment(row)
 

@@ -14,11 +14,10 @@ import oslo_messaging
 import pydantic
 
 from conductor_stub.balance.trying import Trying
-from conductor_stub.operators.views import plain
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import balance_states, errors
-from fleet.clock import Clock, seconds
+from fleet.clock import Clock, as_text, seconds
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates
@@ -75,7 +74,7 @@ class BalanceManager:
         now, aggregate = self._clock(), self._name(aggregate)
         _found, record = self._trying.round(aggregate, {}, now, at_once=True)
         status = balance_states.SUGGESTED if record["moves"] else balance_states.NOTHING
-        moment = str(plain(now))
+        moment = as_text(now)
         return {
             "uuid": None,
             "aggregate": aggregate,
@@ -180,7 +179,7 @@ def _views(connection: Connection) -> list[BalanceView]:
                 "aggregate": each.name,
                 "mode": mode,
                 "paused": bool(row is not None and row.paused),
-                "looked_at": plain(row.looked_at) if row is not None else None,
+                "looked_at": as_text(row.looked_at) if row is not None else None,
                 "hot_since": dict(row.hot_since) if row is not None and not is_off else {},
                 "last": _round(last[0]) if last else None,
             }
@@ -198,7 +197,7 @@ def _round(row: BalanceRoundRow) -> BalanceRound:
         "moves": row.moves,  # type: ignore[typeddict-item]
         "not_done": row.not_done,
         "after": row.after,
-        "created_at": str(plain(row.created_at)),
-        "seen_at": str(plain(row.seen_at)),
-        "ended_at": plain(row.ended_at),
+        "created_at": as_text(row.created_at),
+        "seen_at": as_text(row.seen_at),
+        "ended_at": as_text(row.ended_at),
     }

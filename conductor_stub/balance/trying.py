@@ -64,9 +64,10 @@ class Trying:
     def _refused(self, guest: Guest, host: str) -> str:
         """Ask a scheduler, which books nothing."""
         try:
-            (asked,) = self._dry_run.requests_of([guest.uuid], live=True) or ({},)
-            if not asked:
+            found = self._dry_run.requests_of([guest.uuid], live=True)
+            if not found:
                 return f"{guest.name} is gone"
+            (asked,) = found
             wanted = {"requested_destination": {"host": host}, "promised": True}
             properties = {**asked["filter_properties"], **wanted}
             # What forced the first host is no rule for others.

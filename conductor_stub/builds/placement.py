@@ -35,6 +35,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
+from fleet.objects.answers.instances import SchedulingRequest
 from fleet.rpc.clients import ComputeAPI, ComputeTaskAPI, SchedulerAPI
 from fleet.rpc.notifier import Notifier
 from fleet.telemetry import metrics
@@ -85,7 +86,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         """:raises errors.VersionPinned: an agent may start a guest without its networks"""
         self._compute.require_networks()
 
-    def scheduling_request(self, rows: Sequence[RequestedInstance]) -> JSONObject:
+    def scheduling_request(self, rows: Sequence[RequestedInstance]) -> SchedulingRequest:
         """Return the scheduler's request for these instances of one request, at the first attempt."""
         # Rebuilds and unshelvings go on counting where the attempts before them have ended.
         spec, properties = self._request(Batch(rows, rows[0].earlier_attempts + 1))

@@ -16,11 +16,10 @@ import pydantic
 from oslo_utils import uuidutils
 
 from conductor_stub.maintenance import working
-from conductor_stub.operators.views import plain
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from fleet import errors, maintenance_states
-from fleet.clock import Clock
+from fleet.clock import Clock, as_text
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
@@ -194,8 +193,8 @@ def _view(row: MaintenanceRow, hosts: Sequence[Summary]) -> MaintenanceView:
         "hosts": {each.status: each.number for each in hosts},
         "wave": min((each.first for each in hosts if each.status in maintenance_states.OPEN), default=0),
         "waves": max((each.last for each in hosts), default=0),
-        "created_at": plain(row.created_at),
-        "ended_at": plain(row.ended_at),
+        "created_at": as_text(row.created_at),
+        "ended_at": as_text(row.ended_at),
     }
 
 
@@ -206,8 +205,8 @@ def _host_view(row: MaintenanceHostRow) -> MaintenanceHostView:
         "status": row.status,
         "attempt": row.attempt,
         "problem": row.problem,
-        "began_at": plain(row.began_at),
-        "emptied_at": plain(row.emptied_at),
-        "worked_at": plain(row.worked_at),
-        "ended_at": plain(row.ended_at),
+        "began_at": as_text(row.began_at),
+        "emptied_at": as_text(row.emptied_at),
+        "worked_at": as_text(row.worked_at),
+        "ended_at": as_text(row.ended_at),
     }

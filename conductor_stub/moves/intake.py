@@ -27,6 +27,7 @@ from fleet.db.volumes import attachments
 from fleet.hardware.aliases import Aliases
 from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, Image, fields
+from fleet.objects.answers.instances import MigrationView
 from fleet.objects.build_request import parse_flavor
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -57,7 +58,7 @@ class MoveIntake:
         self._acts = Acts(database, placement.now)
 
     @endpoint
-    def resize_instance(self, context: RequestContext, name: fields.Name, flavor: object) -> JSONObject:
+    def resize_instance(self, context: RequestContext, name: fields.Name, flavor: object) -> MigrationView:
         """:raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.QuotaExceeded:"""
         asked = parse_flavor(flavor, "flavor")
 
@@ -75,7 +76,7 @@ class MoveIntake:
     @endpoint
     def migrate_instance(
         self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
-    ) -> JSONObject:
+    ) -> MigrationView:
         """Resize to the same flavor: a move to another host.
 
         :param host: the only host to consider; it must pass the filters
@@ -86,7 +87,7 @@ class MoveIntake:
     @endpoint
     def live_migrate_instance(
         self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
-    ) -> JSONObject:
+    ) -> MigrationView:
         """Move an instance to another host while its guest runs.
 
         :param host: the only host to consider; it must pass the filters
@@ -106,7 +107,7 @@ class MoveIntake:
     @endpoint
     def abort_live_migration(
         self, context: RequestContext, name: fields.Name, migration: fields.Uuid | None = None
-    ) -> JSONObject:
+    ) -> MigrationView:
         """End a live migration; the guest stays where it is.
 
         :param migration: the record, if it must be this one
@@ -117,7 +118,7 @@ class MoveIntake:
     @endpoint
     def evacuate_instance(
         self, context: RequestContext, name: fields.Name, host: fields.Name | None = None
-    ) -> JSONObject:
+    ) -> MigrationView:
         """Move an instance away from a host that is down.
 
         :param host: the only host to consider; it must pass the filters
@@ -127,12 +128,12 @@ class MoveIntake:
         return self._accept(context, self._database.read(instances.find, name), move_states.EVACUATION, None, host)
 
     @endpoint
-    def confirm_resize(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def confirm_resize(self, context: RequestContext, name: fields.Name) -> MigrationView:
         """Keep the new flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
         return self._decide(context, name, acceptance.confirm)
 
     @endpoint
-    def revert_resize(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def revert_resize(self, context: RequestContext, name: fields.Name) -> MigrationView:
         """Return to the former flavor and host. :raises errors.NotFound: errors.Conflict: no resize waits for it"""
         return self._decide(context, name, acceptance.revert)
 
@@ -143,7 +144,7 @@ class MoveIntake:
         kind: str,
         spec: Mapping[str, object] | None,
         destination: str | None = None,
-    ) -> JSONObject:
+    ) -> MigrationView:
         if self._database.read(attachments.of_instances, [row.uuid]):
             self._placement.require_volumes()
         if row.interfaces:
@@ -158,7 +159,9 @@ class MoveIntake:
         self._placement.hand_out(context, [uuid], move.attempt)
         return view(move.record)
 
-    def _decide(self, context: RequestContext, name: str, work: Callable[..., Move], *more: str | None) -> JSONObject:
+    def _decide(
+        self, context: RequestContext, name: str, work: Callable[..., Move], *more: str | None
+    ) -> MigrationView:
         row = self._database.read(instances.find, name)
         move = self._database.write(work, row.uuid, self._placement.step_context(context), *more)
         self._placement.notify(context, move)

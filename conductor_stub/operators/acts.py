@@ -6,24 +6,23 @@ Called by :mod:`conductor_stub.operators.wiring`. ``conductor_stub.steps.acts`` 
 
 from __future__ import annotations
 
-import datetime
+import operator
 from typing import Annotated
 
 import oslo_messaging
 import pydantic
 
-from conductor_stub.operators.views import plain
 from fleet import states
+from fleet.clock import as_text
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
-from fleet.db.tables.operations.acts import AcceptedBuild
+from fleet.db.tables.operations.acts import AcceptedBuild, ActRow
 from fleet.db.upkeep import acts
-from fleet.json_codec import JSONObject
+from fleet.objects.answers.hosts import ActView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
-_FIELDS = ("act", "subject", "changes", "user_id", "project_id", "request_id", "created_at")
 
 
 class ActManager:
@@ -33,24 +32,37 @@ class ActManager:
         self._database = database
 
     @endpoint
-    def list_acts(self, context: RequestContext, limit: Limit = 100) -> list[JSONObject]:
+    def list_acts(self, context: RequestContext, limit: Limit = 100) -> list[ActView]:
         """Return the changes by administrators and the accepted builds, the newest first."""
 
-        def read(connection: Connection) -> list[JSONObject]:
-            recorded = [{name: getattr(row, name) for name in _FIELDS} for row in acts.newest(connection, limit)]
-            found = recorded + [_build(row) for row in acts.newest_builds(connection, limit)]
-            return sorted(found, key=_moment, reverse=True)[:limit]
+        def read(connection: Connection) -> list[ActView]:
+            recorded = [(row.created_at, _recorded(row)) for row in acts.newest(connection, limit)]
+            built = [(row.created_at, _built(row)) for row in acts.newest_builds(connection, limit)]
+            newest = sorted(recorded + built, key=operator.itemgetter(0), reverse=True)
+            return [act for _moment, act in newest[:limit]]
 
-        return [{**act, "created_at": plain(act["created_at"])} for act in self._database.read(read)]
-
-
-def _build(row: AcceptedBuild) -> JSONObject:
-    changes = {"vm_state": [None, states.BUILDING]}
-    sender = {"user_id": row.user_id, "project_id": row.project_id, "request_id": row.request_id}
-    subject = f"{row.name} ({row.uuid})"
-    return {"act": "server.create", "subject": subject, "changes": changes, **sender, "created_at": row.created_at}
+        return self._database.read(read)
 
 
-def _moment(act: JSONObject) -> datetime.datetime:
-    moment: datetime.datetime = act["created_at"]
-    return moment
+def _recorded(row: ActRow) -> ActView:
+    return {
+        "act": row.act,
+        "subject": row.subject,
+        "changes": row.changes,
+        "user_id": row.user_id,
+        "project_id": row.project_id,
+        "request_id": row.request_id,
+        "created_at": as_text(row.created_at),
+    }
+
+
+def _built(row: AcceptedBuild) -> ActView:
+    return {
+        "act": "server.create",
+        "subject": f"{row.name} ({row.uuid})",
+        "changes": {"vm_state": [None, states.BUILDING]},
+        "user_id": row.user_id,
+        "project_id": row.project_id,
+        "request_id": row.request_id,
+        "created_at": as_text(row.created_at),
+    }

@@ -13,8 +13,8 @@ from oslo_log import log as logging
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.feed import feed
-from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate
+from fleet.objects.answers.hosts import AggregateView
 from fleet.rpc.clients import SchedulerAPI
 
 LOG = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Announcements:
         self._database = database
         self._scheduler = scheduler
 
-    def aggregate_changed(self, context: RequestContext, aggregate: Aggregate) -> JSONObject:
+    def aggregate_changed(self, context: RequestContext, aggregate: Aggregate) -> AggregateView:
         """Return the aggregate as it goes over the wire."""
         # A scheduler that has read this generation from the feed has this change, or a newer one, already.
         generation = self._database.read(feed.generation)

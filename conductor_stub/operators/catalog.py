@@ -23,6 +23,8 @@ from fleet.db.hosts import aggregates
 from fleet.db.upkeep import removal
 from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, ImageRecord, fields, uuid_like
+from fleet.objects.answers.catalog import ImageView
+from fleet.objects.answers.hosts import AggregateView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -41,11 +43,11 @@ class CatalogManager:
     # Images
 
     @endpoint
-    def list_images(self, context: RequestContext) -> list[JSONObject]:
+    def list_images(self, context: RequestContext) -> list[ImageView]:
         return [image.to_wire() for image in self._database.read(images.list_all)]
 
     @endpoint
-    def create_image(self, context: RequestContext, image: JSONObject) -> JSONObject:
+    def create_image(self, context: RequestContext, image: JSONObject) -> ImageView:
         """:raises errors.Conflict: the name is taken; errors.InvalidInput:"""
         fields.parse(uuid_like.GivenName, image.get("name"), "image.name")
         wanted = dataclasses.replace(ImageRecord.from_wire(image), uuid=uuidutils.generate_uuid())
@@ -55,7 +57,7 @@ class CatalogManager:
         return written.to_wire()
 
     @endpoint
-    def show_image(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_image(self, context: RequestContext, name: fields.Name) -> ImageView:
         return self._database.read(images.find, name).to_wire()
 
     @endpoint
@@ -68,13 +70,13 @@ class CatalogManager:
     # Aggregates
 
     @endpoint
-    def list_aggregates(self, context: RequestContext) -> list[JSONObject]:
+    def list_aggregates(self, context: RequestContext) -> list[AggregateView]:
         return [aggregate.to_wire() for aggregate in self._database.read(aggregates.list_all)]
 
     @endpoint
     def create_aggregate(
         self, context: RequestContext, name: uuid_like.GivenName, metadata: fields.Texts | None = None
-    ) -> JSONObject:
+    ) -> AggregateView:
         uuid = uuidutils.generate_uuid()
         shown = functools.partial(aggregates.find, name=uuid)
         asked = (uuid, name, metadata or {}, self._clock())
@@ -82,25 +84,27 @@ class CatalogManager:
         return self._announcements.aggregate_changed(context, self._database.read(aggregates.find, uuid))
 
     @endpoint
-    def show_aggregate(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_aggregate(self, context: RequestContext, name: fields.Name) -> AggregateView:
         return self._database.read(aggregates.find, name).to_wire()
 
     @endpoint
-    def rename_aggregate(self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName) -> JSONObject:
+    def rename_aggregate(
+        self, context: RequestContext, name: fields.Name, new_name: uuid_like.GivenName
+    ) -> AggregateView:
         return self._change(context, "aggregate.rename", name, aggregates.rename, new_name, self._clock())
 
     @endpoint
-    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> JSONObject:
+    def add_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> AggregateView:
         return self._change(context, "aggregate.add_host", name, aggregates.add_host, host)
 
     @endpoint
-    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> JSONObject:
+    def remove_aggregate_host(self, context: RequestContext, name: fields.Name, host: fields.Name) -> AggregateView:
         return self._change(context, "aggregate.remove_host", name, aggregates.remove_host, host)
 
     @endpoint
     def set_aggregate_metadata(
         self, context: RequestContext, name: fields.Name, metadata: dict[fields.Name, fields.Text | None]
-    ) -> JSONObject:
+    ) -> AggregateView:
         return self._change(context, "aggregate.set_metadata", name, aggregates.set_metadata, metadata)
 
     @endpoint
@@ -112,7 +116,7 @@ class CatalogManager:
 
     def _change(
         self, context: RequestContext, act: str, name: str, work: Callable[..., Aggregate], *args: object
-    ) -> JSONObject:
+    ) -> AggregateView:
         """Change an aggregate, and tell the schedulers. :param work: its first argument is the uuid"""
         found = self._database.read(aggregates.find, name)
         shown = functools.partial(aggregates.find, name=str(found.uuid))

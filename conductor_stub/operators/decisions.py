@@ -13,15 +13,13 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.decisions import KeptDecision, KeptDecisions
 from fleet.rpc import versions
 from fleet.rpc.clients import SchedulerAPI
 from fleet.rpc.endpoint import endpoint
 
 _BINARY, _TOPIC = "fleet-scheduler", "scheduler"
-#: What a project does not see: the names of hosts and of their capacity.
-_OF_OPERATORS = frozenset({"picks", "scheduler"})
 
 
 class DecisionManager:
@@ -36,14 +34,14 @@ class DecisionManager:
         self._clock = clock
 
     @endpoint
-    def list_decisions(self, context: RequestContext, request_id: fields.Name) -> JSONObject:
+    def list_decisions(self, context: RequestContext, request_id: fields.Name) -> KeptDecisions:
         """Return the decisions of a request, the oldest first, and the schedulers that do not answer.
 
         A project gets those of its own instances only, without hosts.
 
         :raises errors.ConfigError: none is found, and a scheduler keeps no decisions
         """
-        found: list[JSONObject] = []
+        found: list[KeptDecision] = []
         silent: list[str] = []
         refusal: errors.FleetError | None = None
         for host in self._schedulers():
@@ -64,9 +62,11 @@ class DecisionManager:
         return sorted(self._database.read(services.live, _BINARY, now, self._service_down_time_s, _TOPIC))
 
 
-def _of_project(record: JSONObject) -> JSONObject:
+def _of_project(record: KeptDecision) -> KeptDecision:
     """Return what a project may see of a decision; of one that was refused, the texts are made without names later."""
-    shown = {name: value for name, value in record.items() if name not in _OF_OPERATORS}
+    shown = record.copy()
+    shown.pop("picks", None)
+    shown.pop("scheduler", None)
     if "message" not in shown:
         shown["details"] = {"filters": record["details"].get("filters", [])}
     return shown

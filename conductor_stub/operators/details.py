@@ -17,6 +17,7 @@ from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import instance_values, instances
 from fleet.json_codec import JSONObject
 from fleet.objects import InstanceChanges, fields, host_name
+from fleet.objects.answers.instances import InstanceView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -33,7 +34,7 @@ class DetailsManager:
         self._clock = clock
 
     @endpoint
-    def update_instance(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> JSONObject:
+    def update_instance(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> InstanceView:
         """Return the instance as ``list_instances`` does. :param changes: an InstanceChanges
 
         :raises errors.NotFound: also if it was deleted; errors.Conflict: several have that name; errors.InvalidInput:
@@ -41,7 +42,7 @@ class DetailsManager:
         require_size(changes, "changes")
         wanted = InstanceChanges.from_wire(changes)
 
-        def change(tx: Transaction) -> JSONObject:
+        def change(tx: Transaction) -> InstanceView:
             row = instances.lock(tx, found.uuid)
             if row.deleted:
                 raise errors.NotFound(kind="Instance", name=name)

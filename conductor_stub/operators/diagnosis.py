@@ -13,7 +13,7 @@ from fleet.db.connection import replication
 from fleet.db.engine.database import Database
 from fleet.db.schema.schema import latest, version
 from fleet.db.upkeep import diagnosis
-from fleet.json_codec import JSONObject
+from fleet.objects.answers.hosts import Findings
 
 
 class Diagnosis:
@@ -24,7 +24,7 @@ class Diagnosis:
         self._host = host
         self._clock = clock
 
-    def run(self) -> JSONObject:
+    def run(self) -> Findings:
         """Return the findings.
 
         ``host`` and ``now`` (the database's clock), ``database`` (``engine``, ``took_s`` of a query, ``version`` of the

@@ -22,6 +22,7 @@ from fleet.db.instances import builds, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BuildRequest, Holding
+from fleet.objects.answers.instances import SchedulingRequest, SchedulingRequestOf
 
 
 class DryRun:
@@ -32,7 +33,7 @@ class DryRun:
         self._intake = intake
         self._placement = placement
 
-    def request_of(self, name: str) -> JSONObject:
+    def request_of(self, name: str) -> SchedulingRequest:
         """Return the request of a first attempt to place this instance now. ``holding`` in the spec is its present claim.
 
         :raises errors.NotFound: errors.Conflict:
@@ -40,7 +41,7 @@ class DryRun:
         row = self._database.read(instances.find, name)
         return self._request(row)
 
-    def requests_of(self, uuids: Sequence[str], live: bool = False) -> list[JSONObject]:
+    def requests_of(self, uuids: Sequence[str], live: bool = False) -> list[SchedulingRequestOf]:
         """:meth:`request_of` each of these instances that exist, with ``uuid``. Hosts that do not reach its volumes, or its
         disks, are left out. So is an instance whose request cannot be read: the plans and proofs of all others go on.
 
@@ -52,7 +53,7 @@ class DryRun:
             way, former = ways.of_rows(connection, rows), moves.not_cleaned(connection, uuids)
             return [(row, *_restrictions(row, way, live, former.get(row.uuid, ()))) for row in rows]
 
-        found = []
+        found: list[SchedulingRequestOf] = []
         for row, left_out, more in self._database.read(read):
             with contextlib.suppress(errors.RequestUnreadable):
                 found.append({"uuid": row.uuid, **self._request(row, left_out, more)})
@@ -60,15 +61,15 @@ class DryRun:
 
     def _request(
         self, row: RequestedInstance, left_out: Sequence[str] = (), more: JSONMapping = types.MappingProxyType({})
-    ) -> JSONObject:
+    ) -> SchedulingRequest:
         found = self._placement.scheduling_request([row])
         spec = {**found["request_spec"], "holding": _holding(row).to_wire()}
         properties = {**found["filter_properties"], **more}
         if left_out:
             properties["ignore_hosts"] = [*(properties.get("ignore_hosts") or ()), *left_out]
-        return {**found, "request_spec": spec, "filter_properties": properties}
+        return {"request_spec": spec, "filter_properties": properties}
 
-    def request_for(self, context: RequestContext, request: BuildRequest) -> JSONObject:
+    def request_for(self, context: RequestContext, request: BuildRequest) -> SchedulingRequest:
         """Return the scheduler's input for this request. :raises errors.InvalidInput: errors.NotFound: as ``create`` does"""
         stored, rows = self._intake.plan(context, request)
         return self._placement.scheduling_request([builds.accepted(stored, row) for row in rows])

@@ -19,6 +19,7 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.feed import recent_events
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.instances import EventsView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -43,7 +44,7 @@ class EventsManager:
         last: Last | None = None,
         host: fields.Name | None = None,
         uuid: fields.Uuid | None = None,
-    ) -> JSONObject:
+    ) -> EventsView:
         """Return ``events``, oldest first, and the ``position`` to continue from; see ``fleet.db.feed.recent_events.after``.
 
         A project sees the events of its own instances and volumes.
@@ -67,5 +68,5 @@ class EventsManager:
             return recent_events.last(connection, position, last or 0, project_id, host, uuid), position
 
         events, position = self._database.read(read)
-        shown = [{name: plain(value) for name, value in event.items()} for event in events]
+        shown = [plain(event) for event in events]
         return {"events": shown, "position": position}

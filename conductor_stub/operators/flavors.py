@@ -21,6 +21,7 @@ from fleet.db.hosts import flavor_mix
 from fleet.db.upkeep import removal
 from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, fields
+from fleet.objects.answers.catalog import FlavorView
 from fleet.objects.flavor_mix import Shape
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -49,7 +50,7 @@ class FlavorManager:
         self._clock = clock
 
     @endpoint
-    def list_flavors(self, context: RequestContext) -> list[JSONObject]:
+    def list_flavors(self, context: RequestContext) -> list[FlavorView]:
         """Return the flavors, each with its shares in the flavor mix; null if it was not asked for."""
         known, mix = self._database.read(
             lambda connection: (flavors.list_all(connection, context.scope), flavor_mix.read(connection))
@@ -66,7 +67,7 @@ class FlavorManager:
         ]
 
     @endpoint
-    def create_flavor(self, context: RequestContext, flavor: JSONObject) -> JSONObject:
+    def create_flavor(self, context: RequestContext, flavor: JSONObject) -> FlavorView:
         """:raises errors.Conflict: errors.InvalidInput: it has no name"""
         wanted, told = Flavor.from_wire(flavor), fields.parse(_Told, flavor, "flavor")
         wanted.require_bounds()
@@ -79,7 +80,7 @@ class FlavorManager:
         return written.to_wire()
 
     @endpoint
-    def show_flavor(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_flavor(self, context: RequestContext, name: fields.Name) -> FlavorView:
         return self._database.read(flavors.offer, name, context.scope).to_wire()
 
     @endpoint
@@ -89,7 +90,7 @@ class FlavorManager:
         name: fields.Name,
         changes: JSONObject | None = None,
         extra_specs: dict[fields.Name, fields.Text | None] | None = None,
-    ) -> JSONObject:
+    ) -> FlavorView:
         """:param changes: sizes, a new ``name``, ``description`` and ``is_public``
         :param extra_specs: None removes a key; others stay
 

@@ -18,6 +18,7 @@ from fleet.db.tables.catalog import GroupRow
 from fleet.db.upkeep import removal
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, group_rule, instance_group, uuid_like
+from fleet.objects.answers.catalog import GroupView
 from fleet.objects.group_rule import GroupRule
 from fleet.objects.quota import Quota
 from fleet.rpc import versions
@@ -41,10 +42,10 @@ class GroupManager:
         self._clock = clock
 
     @endpoint
-    def list_groups(self, context: RequestContext, project_id: fields.Name | None = None) -> list[JSONObject]:
+    def list_groups(self, context: RequestContext, project_id: fields.Name | None = None) -> list[GroupView]:
         """:param project_id: only those of this project; None: all that the caller may see"""
 
-        def read(connection: Connection) -> list[JSONObject]:
+        def read(connection: Connection) -> list[GroupView]:
             of = context.scope if context.scope is not None else project_id
             found = [row for row in groups.list_all(connection, of) if project_id in (None, row.project_id)]
             there = groups.members_of(connection, [row.uuid for row in found])
@@ -60,7 +61,7 @@ class GroupManager:
         policy: instance_group.Policy,
         max_server_per_host: fields.Positive = 1,
         rules: list[JSONObject] | None = None,
-    ) -> JSONObject:
+    ) -> GroupView:
         """:raises errors.QuotaExceeded: errors.InvalidInput: errors.NotTrusted: a project makes a rule that chooses hosts"""
         uuid = uuidutils.generate_uuid()
         parsed = _allowed_rules(context, rules) or ()
@@ -71,7 +72,7 @@ class GroupManager:
         return self._show_group(context, uuid)
 
     @endpoint
-    def show_group(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_group(self, context: RequestContext, name: fields.Name) -> GroupView:
         return self._show_group(context, name)
 
     @endpoint
@@ -83,7 +84,7 @@ class GroupManager:
         policy: instance_group.Policy | None = None,
         max_server_per_host: fields.Positive | None = None,
         rules: list[JSONObject] | None = None,
-    ) -> JSONObject:
+    ) -> GroupView:
         """:param rules: in place of all that the group has"""
         uuid = self._database.read(groups.find, name, context.scope).uuid
         parsed = _allowed_rules(context, rules)
@@ -95,9 +96,9 @@ class GroupManager:
         found = self._database.read(groups.find, name, context.scope)
         self._database.write(removal.group, found.uuid)
 
-    def _show_group(self, context: RequestContext, name: str) -> JSONObject:
+    def _show_group(self, context: RequestContext, name: str) -> GroupView:
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> GroupView:
             row = groups.find(connection, name, context.scope)
             return _group_view(row, groups.members(connection, row.uuid))
 
@@ -126,7 +127,7 @@ def _create_group(tx: Transaction, default: Quota, uuid: str, group: JSONMapping
     groups.create(tx, uuid, **group)
 
 
-def _group_view(row: GroupRow, members: Sequence[PlacedMember]) -> JSONObject:
+def _group_view(row: GroupRow, members: Sequence[PlacedMember]) -> GroupView:
     return {
         "uuid": row.uuid,
         "name": row.name,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import oslo_messaging
 import pydantic
 
-from conductor_stub.operators.views import instance_views, plain
+from conductor_stub.operators.views import instance_views
 from conductor_stub.steps.acts import Acts
 from fleet import errors
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock, as_text, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, hosts, services, zones
@@ -27,6 +27,7 @@ from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
 from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels, host_report
+from fleet.objects.answers.hosts import HostView, ListedService, ServiceView, ShownHost
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -70,7 +71,7 @@ class HostsManager:
     @endpoint
     def list_hosts(
         self, context: RequestContext, limit: Part | None = None, marker: fields.Uuid | None = None
-    ) -> list[JSONObject]:
+    ) -> list[HostView]:
         """An entry for each node of a host. A host is never large, so a limit alone bounds the answer.
 
         :param marker: uuid of a node: only those after it
@@ -85,7 +86,7 @@ class HostsManager:
         columns: list[fields.Name],
         limit: Part | None = None,
         marker: fields.Uuid | None = None,
-    ) -> list[list[object]]:
+    ) -> list[list[Any]]:
         """These fields of hosts, a list for each: of many hosts a sixth of the bytes of :meth:`list_hosts`.
 
         :param marker: as of :meth:`list_hosts`
@@ -95,7 +96,7 @@ class HostsManager:
             if name not in _HOST_FIELDS:
                 raise errors.InvalidInput(field="columns", reason=f"must be of {', '.join(_HOST_FIELDS)}, not {name}")
         views = self._database.read(self._host_views, None, limit, marker)
-        return [[view[name] for name in columns] for view in views]
+        return [[view[name] for name in columns] for view in views]  # type: ignore[literal-required]
 
     @endpoint
     def list_zones(self, context: RequestContext) -> dict[str, bool]:
@@ -103,23 +104,22 @@ class HostsManager:
         return self._database.read(zones.in_use, self._clock(), self._service_down_time_s, self._default_zone)
 
     @endpoint
-    def list_host_states(
-        self, context: RequestContext, names: list[fields.Name] | None = None
-    ) -> dict[str, tuple[str, str]]:
+    def list_host_states(self, context: RequestContext, names: list[fields.Name] | None = None) -> dict[str, list[str]]:
         """State and status of these hosts by name, or of all hosts that are down or disabled."""
-        return self._database.read(services.states_of_hosts, self._clock(), self._service_down_time_s, names)
+        found = self._database.read(services.states_of_hosts, self._clock(), self._service_down_time_s, names)
+        return {host: list(state_and_status) for host, state_and_status in found.items()}
 
     @endpoint
-    def show_host(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_host(self, context: RequestContext, name: fields.Name) -> ShownHost:
         """:raises errors.NotFound:"""
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> ShownHost:
             nodes = self._host_views(connection, name)
             if not nodes:
                 raise errors.NotFound(kind="Host", name=name)
             for node in nodes:
                 node["bridges"] = hosts.stat_of(connection, name, node["node"], host_report.BRIDGES)
-                node["booted_at"] = plain(hosts.booted_at(connection, name, node["node"]))
+                node["booted_at"] = as_text(hosts.booted_at(connection, name, node["node"]))
             there = instance_views(instances.on_host(connection, name))
             return {"host": name, "nodes": nodes, "instances": there}
 
@@ -127,7 +127,7 @@ class HostsManager:
 
     def _host_views(
         self, connection: Connection, name: str | None, limit: int | None = None, marker: str | None = None
-    ) -> list[JSONObject]:
+    ) -> list[HostView]:
         # Attributes of a row are slow to read.
         rows = cast("Sequence[Row]", hosts.list_all(connection, name, _HOST_COLUMNS, limit, marker))
         views: list[JSONObject] = [dict(zip(_HOST_COLUMNS, row, strict=True)) for row in rows]
@@ -140,8 +140,8 @@ class HostsManager:
             view["node"] = view.pop("hypervisor_hostname")
             view.update(health.get(view["host"]) or self._health(None))
             view.update(zone=zoned.get(view["host"], self._default_zone), labels=labelled.get(view["host"], {}))
-            view["updated_at"] = plain(view["updated_at"])
-        return views
+            view["updated_at"] = as_text(view["updated_at"])
+        return cast("list[HostView]", views)
 
     def _health(self, service: ServiceRow | None) -> dict[str, str]:
         up = service is not None and services.is_up(service, self._clock(), self._service_down_time_s)
@@ -151,13 +151,13 @@ class HostsManager:
     @endpoint
     def list_services(
         self, context: RequestContext, limit: Part | None = None, marker: ServiceMarker | None = None
-    ) -> list[JSONObject]:
+    ) -> list[ListedService]:
         """All services; an agent's with the ``driver`` that the nodes of its host report.
 
         :param marker: binary and host of a service: only those after it
         """
 
-        def read(connection: Connection) -> list[JSONObject]:
+        def read(connection: Connection) -> list[ListedService]:
             after = None if marker is None else (marker[0], marker[1])
             rows = services.list_all(connection, limit, after)
             types = hosts.hypervisor_types(connection, None if limit is None else {row.host for row in rows})
@@ -173,7 +173,7 @@ class HostsManager:
         disabled: fields.Flag,
         binary: fields.Name = services.COMPUTE,
         reason: fields.Text | None = None,
-    ) -> JSONObject:
+    ) -> ServiceView:
         """:raises errors.NotFound:"""
         asked = (services.set_disabled, host, binary, disabled, reason, self._clock())
         return self._service_view(
@@ -196,17 +196,21 @@ class HostsManager:
 
         return self._acts.write(context, act, f"{binary} on {host}", shown, work, host, binary, *args)
 
-    def _service_view(self, row: ServiceRow) -> JSONObject:
-        view = {"host": row.host, "binary": row.binary, **self._health(row), "disabled_reason": row.disabled_reason}
-        spoken = {"rpc_version": row.rpc_version, "release": row.release}
+    def _service_view(self, row: ServiceRow) -> ServiceView:
+        health = self._health(row)
         return {
-            **view,
-            "last_seen_up": plain(row.last_seen_up),
+            "host": row.host,
+            "binary": row.binary,
+            "state": health["state"],
+            "status": health["status"],
+            "disabled_reason": row.disabled_reason,
+            "last_seen_up": as_text(row.last_seen_up),
             "forced_down": row.forced_down,
             "clock_skew_s": row.clock_skew_s,
             "pid": row.pid,
             "hostname": row.hostname,
-            **spoken,
+            "rpc_version": row.rpc_version,
+            "release": row.release,
         }
 
     @endpoint

@@ -17,10 +17,11 @@ from conductor_stub.steps.bounded_list import Bounds
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import instance_listing
-from fleet.db.instances.instance_listing import SortKey
+from fleet.db.instances.instance_listing import BriefRow, SortKey
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.instances import BriefInstance, InstanceView
 
 #: Of one answer, about. It grows when its text is escaped.
 MOST_BYTES = 12 * 2**20
@@ -62,18 +63,30 @@ def read(
     brief: bool,
     sort: Sequence[SortKey],
     filters: JSONMapping,
-) -> list[JSONObject]:
+) -> list[InstanceView] | list[BriefInstance]:
     """Return the instances after the marker. The parameters are those of ``instance_listing.list_all``.
 
     :raises errors.InvalidInput: they have more than MOST_BYTES; errors.NotFound: an unknown marker
     """
     if brief:
         rows = instance_listing.list_brief(connection, limit, marker, newest_first, sort, **filters)
-        return [row._asdict() for row in rows]
+        return [_brief(row) for row in rows]
 
-    def part_of(wanted: int, after: str | None) -> list[JSONObject]:
+    def part_of(wanted: int, after: str | None) -> list[InstanceView]:
         rows = instance_listing.list_all(connection, wanted, after, newest_first, sort, **filters)
         volumes = attachments.volumes_by_instance(connection, [row.uuid for row in rows])
         return [{**view, "volumes": volumes.get(view["uuid"], [])} for view in instance_views(rows)]
 
     return bounded_list.read(part_of, limit, marker, Bounds(_PART, MOST_BYTES), "instances")
+
+
+def _brief(row: BriefRow) -> BriefInstance:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "project_id": row.project_id,
+        "host": row.host,
+        "vm_state": row.vm_state,
+        "task_state": row.task_state,
+        "attempt": row.attempt,
+    }

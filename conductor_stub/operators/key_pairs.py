@@ -12,6 +12,7 @@ from fleet.db.catalog import key_pairs
 from fleet.db.engine.database import Database, Transaction
 from fleet.json_codec import JSONObject
 from fleet.objects import KeyPair, fields
+from fleet.objects.answers.catalog import KeyPairView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -24,11 +25,11 @@ class KeyPairManager:
         self._clock = clock
 
     @endpoint
-    def list_key_pairs(self, context: RequestContext) -> list[JSONObject]:
+    def list_key_pairs(self, context: RequestContext) -> list[KeyPairView]:
         return [each.to_wire() for each in self._database.read(key_pairs.list_all, _owner(context))]
 
     @endpoint
-    def create_key_pair(self, context: RequestContext, key_pair: JSONObject) -> JSONObject:
+    def create_key_pair(self, context: RequestContext, key_pair: JSONObject) -> KeyPairView:
         """:raises errors.Conflict: the user has another of this name; errors.InvalidInput: naming the field
         :raises errors.QuotaExceeded: the user has ``key_pair.MOST`` in the project
         """
@@ -36,7 +37,7 @@ class KeyPairManager:
         return self._database.write(key_pairs.create, _owner(context), wanted, self._clock()).to_wire()
 
     @endpoint
-    def show_key_pair(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_key_pair(self, context: RequestContext, name: fields.Name) -> KeyPairView:
         return self._database.read(key_pairs.find, _owner(context), name).to_wire()
 
     @endpoint

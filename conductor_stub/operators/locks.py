@@ -19,6 +19,7 @@ from fleet.db.instances import history, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.instances import InstanceView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -38,7 +39,7 @@ class LockManager:
     @endpoint
     def lock_instance(
         self, context: RequestContext, name: fields.Name, reason: fields.Text | None = None
-    ) -> JSONObject:
+    ) -> InstanceView:
         """Refuse changes by members. A lock of an administrator stays as it is when the owner locks, too.
 
         :raises errors.NotFound: also if it was deleted; errors.Conflict: several have that name
@@ -46,7 +47,7 @@ class LockManager:
         return self._change(context, name, "server.lock", functools.partial(_lock, reason=reason))
 
     @endpoint
-    def unlock_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def unlock_instance(self, context: RequestContext, name: fields.Name) -> InstanceView:
         """Allow changes again. An instance that is not locked counts as unlocked.
 
         :raises errors.NotFound: errors.Conflict: errors.NotTrusted: an administrator has locked it
@@ -55,7 +56,7 @@ class LockManager:
 
     def _change(
         self, context: RequestContext, name: str, act: str, work: Callable[..., RequestedInstance]
-    ) -> JSONObject:
+    ) -> InstanceView:
         found = self._database.read(instances.find, name)
         subject, shown = f"{found.name} ({found.uuid})", functools.partial(_shown, uuid=found.uuid)
         return instance_view(self._acts.write(context, act, subject, shown, work, context, found.uuid, self._clock()))

@@ -13,15 +13,15 @@ from conductor_stub.operators import instance_list, trace
 from conductor_stub.operators.diagnosis import Diagnosis
 from conductor_stub.operators.dry_run import DryRun
 from conductor_stub.operators.views import (
+    event_view,
+    fault_view,
     instance_view,
-    plain,
     queued_view,
     require_filters,
-    shown,
     waiting_view,
 )
 from conductor_stub.volumes.views import of_attachment
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock, as_text, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import services
@@ -30,6 +30,19 @@ from fleet.db.instances.waiting import room_queue
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 from fleet.objects import BuildRequest, fields, request_keys
+from fleet.objects.answers.hosts import Findings
+from fleet.objects.answers.instances import (
+    BriefInstance,
+    FaultView,
+    InstanceView,
+    MigrationView,
+    QueueView,
+    SchedulingRequest,
+    SchedulingRequestOf,
+    ShownInstance,
+    TraceView,
+    WaitingView,
+)
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -66,7 +79,7 @@ class OperatorManager:
         newest_first: bool = False,
         brief: bool = False,
         sort: list[list[fields.Text]] | None = None,
-    ) -> list[JSONObject]:
+    ) -> list[InstanceView] | list[BriefInstance]:
         """The oldest first, or the newest.
 
         :param filters: named in ``instance_listing.FILTERS``; ``changed_since`` is ISO 8601 text, ``deleted`` true or false
@@ -78,7 +91,7 @@ class OperatorManager:
         require_filters(filters or {}, instance_listing.FILTERS)
         wanted, keys = instance_list.parsed(filters or {}), instance_list.sort_keys(sort or ())
 
-        def read(connection: Connection) -> list[JSONObject]:
+        def read(connection: Connection) -> list[InstanceView] | list[BriefInstance]:
             found = instance_list.read(connection, limit, marker, newest_first, brief, keys, wanted)
             if not found and wanted.get("host"):
                 services.require_host(connection, str(wanted["host"]))
@@ -87,18 +100,18 @@ class OperatorManager:
         return self._database.read(read)
 
     @endpoint
-    def show_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_instance(self, context: RequestContext, name: fields.Name) -> ShownInstance:
         """The newest events and faults are shown: a user may make any number of them.
 
         :raises errors.NotFound: errors.Conflict: several have that name
         """
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> ShownInstance:
             row = instances.find(connection, name)
             return {
                 "instance": instance_view(row),
-                "faults": [shown(fault) for fault in history.faults(connection, row.uuid, _NEWEST)],
-                "events": [shown(event) for event in history.events(connection, row.uuid, _NEWEST)],
+                "faults": [fault_view(fault) for fault in history.faults(connection, row.uuid, _NEWEST)],
+                "events": [event_view(event) for event in history.events(connection, row.uuid, _NEWEST)],
                 "migration": self._last_migration(connection, row.uuid),
                 "queued": queued_view(connection, row),
                 "volumes": [of_attachment(each) for each in attachments.of_instances(connection, [row.uuid])],
@@ -107,18 +120,18 @@ class OperatorManager:
         return self._database.read(read)
 
     @endpoint
-    def newest_faults(self, context: RequestContext, uuids: fields.Uuids) -> dict[str, JSONObject]:
+    def newest_faults(self, context: RequestContext, uuids: fields.Uuids) -> dict[str, FaultView]:
         """The newest fault of each of these instances that has one, by uuid."""
         found = self._database.read(history.newest_faults, uuids)
-        return {uuid: shown(fault) for uuid, fault in found.items()}
+        return {uuid: fault_view(fault) for uuid, fault in found.items()}
 
     @endpoint
-    def trace(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def trace(self, context: RequestContext, name: fields.Name) -> TraceView:
         """See :func:`conductor_stub.operators.trace.read`."""
         return self._database.read(trace.read, name)
 
     @staticmethod
-    def _last_migration(connection: Connection, uuid: str) -> JSONObject | None:
+    def _last_migration(connection: Connection, uuid: str) -> MigrationView | None:
         found = moves.list_all(connection, limit=1, instance_uuid=uuid)
         return views.view(found[0]) if found else None
 
@@ -129,7 +142,7 @@ class OperatorManager:
         filters: dict[fields.Name, fields.Name | list[fields.Uuid]] | None = None,
         limit: fields.Positive | None = None,
         marker: fields.Uuid | None = None,
-    ) -> list[JSONObject]:
+    ) -> list[MigrationView]:
         """The newest first. A record is never large, so a limit alone bounds the answer.
 
         :param marker: only those after this one
@@ -145,24 +158,26 @@ class OperatorManager:
     @endpoint
     def list_queue(
         self, context: RequestContext, project_id: fields.Text | None = None, limit: fields.Positive | None = None
-    ) -> JSONObject:
+    ) -> QueueView:
         """``builds`` that wait for room, in the order in which they are woken, and ``now``."""
 
-        def read(connection: Connection) -> list[JSONObject]:
+        def read(connection: Connection) -> list[WaitingView]:
             kept = room_queue.pulse(connection)
             return [
                 waiting_view(row, kept.kept_host if row.uuid == kept.kept_for else None)
                 for row in room_queue.listed(connection, project_id, limit)
             ]
 
-        return {"builds": self._database.read(read), "now": plain(self._clock())}
+        return {"builds": self._database.read(read), "now": as_text(self._clock())}
 
     @endpoint
-    def request_of(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def request_of(self, context: RequestContext, name: fields.Name) -> SchedulingRequest:
         return self._dry_run.request_of(name)
 
     @endpoint
-    def requests_of(self, context: RequestContext, uuids: fields.Uuids, live: bool = False) -> list[JSONObject]:
+    def requests_of(
+        self, context: RequestContext, uuids: fields.Uuids, live: bool = False
+    ) -> list[SchedulingRequestOf]:
         """The requests that place these instances now; one that does not exist, or cannot be read, is left out.
 
         :param live: of a guest that can move while it runs, only hosts that take it so
@@ -170,11 +185,11 @@ class OperatorManager:
         return self._dry_run.requests_of(uuids, live)
 
     @endpoint
-    def request_for(self, context: RequestContext, request: JSONObject) -> JSONObject:
+    def request_for(self, context: RequestContext, request: JSONObject) -> SchedulingRequest:
         require_size(request, "request")
         request_keys.examine(request)
         return self._dry_run.request_for(context, BuildRequest.from_wire(request))
 
     @endpoint
-    def examine(self, context: RequestContext) -> JSONObject:
+    def examine(self, context: RequestContext) -> Findings:
         return self._diagnosis.run()

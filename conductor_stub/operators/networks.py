@@ -8,20 +8,18 @@ import ipaddress
 import oslo_messaging
 from oslo_utils import uuidutils
 
-from conductor_stub.operators.views import plain
 from conductor_stub.steps.acts import Acts, Reader
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock, as_text, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import networks
 from fleet.db.catalog.networks import Known
 from fleet.db.engine.database import Database
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.catalog import NetworkView
 from fleet.objects.network import Network
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
-
-_COLUMNS = ("uuid", "name", "bridge", "subnet", "gateway", "dns", "is_default")
 
 
 class NetworkManager:
@@ -35,12 +33,12 @@ class NetworkManager:
         self._clock = clock
 
     @endpoint
-    def list_networks(self, context: RequestContext) -> list[JSONObject]:
+    def list_networks(self, context: RequestContext) -> list[NetworkView]:
         """Return the networks in the order of their names."""
         return [_view(each) for each in self._database.read(networks.list_all, context.scope)]
 
     @endpoint
-    def create_network(self, context: RequestContext, network: JSONObject) -> JSONObject:
+    def create_network(self, context: RequestContext, network: JSONObject) -> NetworkView:
         """:param network: a Network
 
         :raises errors.InvalidInput: errors.Conflict: the name is taken, or another network on its bridge overlaps it
@@ -52,7 +50,7 @@ class NetworkManager:
         return _view(self._database.read(networks.find, uuid))
 
     @endpoint
-    def show_network(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_network(self, context: RequestContext, name: fields.Name) -> NetworkView:
         """:raises errors.NotFound: errors.Conflict: several match"""
         return _view(self._database.read(networks.find, name, context.scope))
 
@@ -68,14 +66,20 @@ def _reader(uuid: str) -> Reader:
     return lambda tx: _view(networks.find(tx, uuid))
 
 
-def _view(known: Known) -> JSONObject:
+def _view(known: Known) -> NetworkView:
     row = known.row
     return {
-        **{name: getattr(row, name) for name in _COLUMNS},
+        "uuid": row.uuid,
+        "name": row.name,
+        "bridge": row.bridge,
+        "subnet": row.subnet,
+        "gateway": row.gateway,
+        "dns": row.dns,
+        "is_default": row.is_default,
         "first": str(ipaddress.IPv4Address(row.first_number)),
         "last": str(ipaddress.IPv4Address(row.last_number)),
         "projects": list(known.projects),
         "addresses": row.last_number - row.first_number + 1,
         "used": known.used,
-        "created_at": plain(row.created_at),
+        "created_at": as_text(row.created_at),
     }

@@ -12,8 +12,8 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.catalog import quotas
 from fleet.db.engine.database import Database
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.catalog import OwnLimits, QuotaView
 from fleet.objects.quota import RESOURCES, Limit, Limits, Quota, Resource
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -30,25 +30,25 @@ class QuotaManager:
         self._default_quota = default_quota
 
     @endpoint
-    def list_quotas(self, context: RequestContext) -> list[JSONObject]:
+    def list_quotas(self, context: RequestContext) -> list[OwnLimits]:
         """The projects that have limits of their own, by name: ``project_id``, ``limits`` and ``own``."""
         found = self._database.read(quotas.list_all)
-        return [{"project_id": name, **self._limits(own)} for name, own in found.items()]
+        return [self._limits(name, own) for name, own in found.items()]
 
     @endpoint
-    def show_quota(self, context: RequestContext, project_id: fields.Name) -> JSONObject:
+    def show_quota(self, context: RequestContext, project_id: fields.Name) -> QuotaView:
         """Return ``project_id``, ``limits`` (-1 is unlimited), ``own`` (those set for the project), ``default`` and
         ``used``. A project that is in no row has the defaults and uses nothing.
         """
         own, used = self._database.read(quotas.show, project_id)
         counted = {name: used[name] for name in RESOURCES}
         default = self._default_quota.to_wire()
-        return {"project_id": project_id, **self._limits(own), "default": default, "used": counted}
+        return {**self._limits(project_id, own), "default": default, "used": counted}
 
     @endpoint
     def set_quota(
         self, context: RequestContext, project_id: fields.Name, limits: dict[Resource, Limit | None]
-    ) -> JSONObject:
+    ) -> QuotaView:
         """Change limits of a project. What it has above them stays. Return what :meth:`show_quota` does.
 
         :param limits: -1 is unlimited, None returns to the default; others stay
@@ -67,5 +67,9 @@ class QuotaManager:
     ) -> None:
         self._acts.write(context, act, project_id, lambda tx: quotas.own(tx, project_id), work, *args)
 
-    def _limits(self, own: Limits) -> JSONObject:
-        return {"limits": self._default_quota.with_own(own).to_wire(), "own": dict(own)}
+    def _limits(self, project_id: str, own: Limits) -> OwnLimits:
+        return {
+            "project_id": project_id,
+            "limits": self._default_quota.with_own(own).to_wire(),
+            "own": {name: limit for name, limit in own.items() if limit is not None},
+        }

@@ -24,6 +24,7 @@ from fleet.db.instances import history, instances, moves
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.instances import InstanceView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -51,7 +52,9 @@ class ResetManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def reset_state(self, context: RequestContext, name: fields.Name, state: Literal["active", "error"]) -> JSONObject:
+    def reset_state(
+        self, context: RequestContext, name: fields.Name, state: Literal["active", "error"]
+    ) -> InstanceView:
         """Set ``vm_state``, end a power task, and return the instance. Nothing is done to the guest.
 
         :raises errors.NotFound: errors.Conflict: a build, a move or a deletion is under way, which ends by itself; or it is

@@ -6,20 +6,23 @@ Called by :mod:`conductor_stub.operators.wiring`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import oslo_messaging
 import pydantic
 
-from conductor_stub.operators.views import plain, require_filters
+from conductor_stub.operators.views import require_filters
+from fleet.clock import as_text
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
-from fleet.db.engine.list_search import Found, Search
+from fleet.db.engine.list_search import Search
 from fleet.db.instances import instance_search
+from fleet.db.instances.instance_search import FoundInstance
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_search
-from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.instances import InstanceFound, InstancesFound
+from fleet.objects.answers.volumes import VolumeFound, VolumesFound
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -49,7 +52,7 @@ class SearchManager:
         limit: Limit = 50,
         offset: fields.Natural = 0,
         label: fields.Name | None = None,
-    ) -> JSONObject:
+    ) -> InstancesFound:
         """Return ``instances``, the ``total`` that match, and ``states``: how many match in each ``vm_state``.
 
         :param text: a part of name, uuid, project, flavor or, for the administrator, host; in any case
@@ -59,11 +62,13 @@ class SearchManager:
         require_filters(filters or {}, instance_search.FILTERS)
         search = Search(text, state, sort, descending, limit, offset)
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> InstancesFound:
             found = instance_search.find(connection, search, filters or {}, label, bool(context.is_admin))
-            names = (*instance_search.PLAIN, "disk_gb", "group_uuid")
-            more = None if label is None else lambda row: {"label": instance_search.label_of(row, label)}
-            return {"instances": _rows(found, names, more), "total": found.total, "states": _counts(found)}
+            return {
+                "instances": [_instance(row, label) for row in found.rows],
+                "total": found.total,
+                "states": [{"state": state, "count": count} for state, count in found.states.items()],
+            }
 
         return self._database.read(read)
 
@@ -78,7 +83,7 @@ class SearchManager:
         descending: bool = True,
         limit: Limit = 50,
         offset: fields.Natural = 0,
-    ) -> JSONObject:
+    ) -> VolumesFound:
         """Return ``volumes``, the ``total`` that match, and ``states``: how many match in each status.
 
         :param text: a part of name, uuid, project, type or, for the administrator, host or pool; in any case
@@ -87,24 +92,49 @@ class SearchManager:
         require_filters(filters or {}, volume_search.FILTERS)
         search = Search(text, state, sort, descending, limit, offset)
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> VolumesFound:
             found = volume_search.find(connection, search, filters or {}, bool(context.is_admin))
             return {
-                "volumes": _rows(found, volume_search.PLAIN),
+                "volumes": [_volume(row) for row in found.rows],
                 "total": found.total,
-                "states": _counts(found),
+                "states": [{"state": state, "count": count} for state, count in found.states.items()],
             }
 
         return self._database.read(read)
 
 
-def _rows(found: Found, names: Sequence[str], more: Callable[[object], JSONMapping] | None = None) -> list[JSONObject]:
-    rows = [{name: plain(getattr(row, name)) for name in names} for row in found.rows]
-    if more is not None:
-        for shown, row in zip(rows, found.rows, strict=True):
-            shown.update(more(row))
-    return rows
+def _instance(row: FoundInstance, label: str | None) -> InstanceFound:
+    shown: InstanceFound = {
+        "uuid": row.uuid,
+        "name": row.name,
+        "project_id": row.project_id,
+        "host": row.host,
+        "vm_state": row.vm_state,
+        "task_state": row.task_state,
+        "power_state": row.power_state,
+        "attempt": row.attempt,
+        "created_at": as_text(row.created_at),
+        "flavor_name": row.flavor_name,
+        "vcpus": row.vcpus,
+        "memory_mb": row.memory_mb,
+        "disk_gb": row.disk_gb,
+        "group_uuid": row.group_uuid,
+    }
+    if label is not None:
+        shown["label"] = instance_search.label_of(row, label)
+    return shown
 
 
-def _counts(found: Found) -> list[JSONObject]:
-    return [{"state": state, "count": count} for state, count in found.states.items()]
+def _volume(row: VolumeRow) -> VolumeFound:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "project_id": row.project_id,
+        "host": row.host,
+        "pool": row.pool,
+        "status": row.status,
+        "step": row.step,
+        "size_gb": row.size_gb,
+        "volume_type": row.volume_type,
+        "created_at": as_text(row.created_at),
+    }

@@ -18,6 +18,7 @@ from fleet.db.engine.database import Database
 from fleet.db.operations import tolerances
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.tolerances import ToleranceView
 from fleet.objects.tolerance import Tolerance
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
@@ -44,11 +45,11 @@ class ToleranceManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def list_tolerances(self, context: RequestContext) -> list[JSONObject]:
+    def list_tolerances(self, context: RequestContext) -> list[ToleranceView]:
         return [each.to_wire() for each in self._database.read(tolerances.promised, self._of_fleet)]
 
     @endpoint
-    def set_tolerance(self, context: RequestContext, tolerance: JSONObject) -> JSONObject:
+    def set_tolerance(self, context: RequestContext, tolerance: JSONObject) -> ToleranceView:
         """Set the promise of a scope, in place of an earlier one.
 
         :raises errors.InvalidInput: errors.NotFound: no such zone or aggregate

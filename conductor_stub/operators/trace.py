@@ -6,21 +6,21 @@
 
 from __future__ import annotations
 
-import datetime
-
+from conductor_stub.operators.views import plain
 from fleet import errors
 from fleet.db.engine.database import Connection
 from fleet.db.instances import history, instance_listing, instances
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_history, volumes
-from fleet.json_codec import JSONMapping, JSONObject
+from fleet.json_codec import JSONObject
 from fleet.objects import location
+from fleet.objects.answers.instances import TraceView
 
 #: Most events in one answer, so that its message stays small.
 LENGTH = 5000
 
 
-def read(connection: Connection, name: str) -> JSONObject:
+def read(connection: Connection, name: str) -> TraceView:
     """``events``, oldest first, each with ``instance_uuid`` or ``volume_uuid``; their ``instances`` and ``volumes``.
 
     :param name: an instance, a reservation or request id, a volume or a snapshot; the first of them that there is
@@ -35,9 +35,9 @@ def read(connection: Connection, name: str) -> JSONObject:
     rows = instance_listing.summaries(connection, {line["instance_uuid"] for line in lines})
     stored = volumes.summaries(connection, {row.volume_uuid for row in of_volumes})
     return {
-        "instances": [_plain({**row._mapping}) for row in rows],
+        "instances": [plain({**row._mapping}) for row in rows],
         "volumes": [_summary(row) for row in stored],
-        "events": [_plain({key: value for key, value in event.items() if key != "id"}) for event in events],
+        "events": [plain({key: value for key, value in event.items() if key != "id"}) for event in events],
     }
 
 
@@ -63,11 +63,4 @@ def _summary(row: VolumeRow) -> JSONObject:
     """Return the summary in the form of an instance's: the status is ``vm_state``, the step ``task_state``."""
     same = {name: getattr(row, name) for name in ("uuid", "name", "attempt", "updated_at", "step_deadline", "deadline")}
     host = location.append_host(row.host, row.pool)
-    return _plain({**same, "vm_state": row.status, "task_state": row.step, "host": host})
-
-
-def _plain(values: JSONMapping) -> JSONObject:
-    return {
-        name: value.isoformat(timespec="milliseconds") + "Z" if isinstance(value, datetime.datetime) else value
-        for name, value in values.items()
-    }
+    return plain({**same, "vm_state": row.status, "task_state": row.step, "host": host})

@@ -10,13 +10,13 @@ import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.builds.unshelving import Unshelving
-from conductor_stub.power.intake import PowerIntake
+from conductor_stub.power.intake import PowerIntake, power_view
 from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.db.engine.database import Database
 from fleet.db.instances import instances
-from fleet.json_codec import JSONObject
 from fleet.objects import Zone, fields
+from fleet.objects.answers.instances import PowerView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -38,8 +38,8 @@ class UnshelveManager:
         name: fields.Name,
         availability_zone: fields.Text | None = None,
         host: fields.Name | None = None,
-    ) -> JSONObject:
-        """Let a shelved instance run again. Return ``uuid``, ``name``, ``vm_state`` and ``task_state``.
+    ) -> PowerView:
+        """Let a shelved instance run again.
 
         :param availability_zone: of an instance without a host: to choose one from; "" is any
         :param host: the only one to consider; it must pass the filters
@@ -57,4 +57,4 @@ class UnshelveManager:
             return self._power.unshelve(context, found.uuid)
         row = self._unshelving.begin(context, found.uuid, availability_zone, host)
         LOG.info("Unshelving instance %s", row.name)
-        return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}
+        return power_view(row)

@@ -8,14 +8,13 @@ from typing import Annotated
 import oslo_messaging
 import pydantic
 
-from conductor_stub.operators.views import plain
 from fleet import capacity
-from fleet.clock import Clock, utcnow
+from fleet.clock import Clock, as_text, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
 from fleet.db.upkeep import use_history
-from fleet.json_codec import JSONObject
+from fleet.objects.answers.hosts import UseView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -37,17 +36,24 @@ class UseManager:
         self._clock = clock
 
     @endpoint
-    def use_over_time(self, context: RequestContext, hours: Hours = 24, points: Points = 97) -> JSONObject:
+    def use_over_time(self, context: RequestContext, hours: Hours = 24, points: Points = 97) -> UseView:
         """Return ``times``, at each ``instances``, ``vcpus``, ``memory_mb`` and ``disk_gb`` of the instances that ran,
         ``limits``: what the hosts of today may give away of each resource, and ``began``: since when there is a fleet.
         See ``fleet.db.upkeep.use_history``.
         """
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> UseView:
             found = use_history.read(connection, self._clock(), hours, points)
             sums = {name: [each[place] for each in found.sums] for place, name in enumerate(use_history.SUMS)}
-            times, began = [plain(each) for each in found.times], plain(use_history.began(connection))
-            return {"times": times, **sums, "limits": _limits(connection), "began": began}
+            return {
+                "times": [as_text(each) for each in found.times],
+                "instances": sums["instances"],
+                "vcpus": sums["vcpus"],
+                "memory_mb": sums["memory_mb"],
+                "disk_gb": sums["disk_gb"],
+                "limits": _limits(connection),
+                "began": as_text(use_history.began(connection)),
+            }
 
         return self._database.read(read)
 

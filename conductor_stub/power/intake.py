@@ -24,6 +24,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.hardware.aliases import Aliases
 from fleet.json_codec import JSONObject
 from fleet.objects import RebuildRequest, fields
+from fleet.objects.answers.instances import PowerView
 from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI
 from fleet.rpc.endpoint import endpoint, internal, require_size
@@ -32,10 +33,7 @@ LOG = logging.getLogger(__name__)
 
 
 class PowerIntake:
-    """Accepts power tasks and notifies their hosts: the RPC surface of the namespace ``operator`` for power.
-
-    Each method returns ``uuid``, ``name``, ``vm_state`` and ``task_state`` of the instance.
-    """
+    """Accepts power tasks and notifies their hosts: the RPC surface of the namespace ``operator`` for power."""
 
     target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
 
@@ -57,42 +55,42 @@ class PowerIntake:
         self._clock = clock
 
     @endpoint
-    def stop_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def stop_instance(self, context: RequestContext, name: fields.Name) -> PowerView:
         """Switch the guest off. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.POWERING_OFF)
 
     @endpoint
-    def start_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def start_instance(self, context: RequestContext, name: fields.Name) -> PowerView:
         """Switch the guest on. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.POWERING_ON)
 
     @endpoint
-    def reboot_instance(self, context: RequestContext, name: fields.Name, hard: fields.Flag = False) -> JSONObject:
+    def reboot_instance(self, context: RequestContext, name: fields.Name, hard: fields.Flag = False) -> PowerView:
         """End the guest and start it again. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.REBOOTING_HARD if hard else states.REBOOTING)
 
     @endpoint
-    def suspend_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def suspend_instance(self, context: RequestContext, name: fields.Name) -> PowerView:
         """Halt the guest, and keep its memory. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.SUSPENDING)
 
     @endpoint
-    def resume_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def resume_instance(self, context: RequestContext, name: fields.Name) -> PowerView:
         """Let a suspended guest continue. :raises errors.NotFound: errors.Conflict:"""
         return self._accept(context, name, states.RESUMING)
 
     @endpoint
-    def shelve_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def shelve_instance(self, context: RequestContext, name: fields.Name) -> PowerView:
         """Switch the guest off until it is unshelved. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
         return self._accept(context, name, states.SHELVING)
 
     @endpoint
-    def shelve_offload_instance(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def shelve_offload_instance(self, context: RequestContext, name: fields.Name) -> PowerView:
         """Let a shelved instance give its host back. :raises errors.NotFound: errors.Conflict: errors.VersionPinned:"""
         return self._accept(context, name, states.SHELVING_OFFLOADING)
 
     @internal
-    def unshelve(self, context: RequestContext, uuid: str) -> JSONObject:
+    def unshelve(self, context: RequestContext, uuid: str) -> PowerView:
         """Switch the guest of a shelved instance on, which has kept its host. :raises: as of other tasks"""
         return self._accept(context, uuid, states.UNSHELVING)
 
@@ -106,7 +104,7 @@ class PowerIntake:
             self._database.write(machine.stay, row.uuid)
 
     @endpoint
-    def rebuild_instance(self, context: RequestContext, name: fields.Name, request: JSONObject) -> JSONObject:
+    def rebuild_instance(self, context: RequestContext, name: fields.Name, request: JSONObject) -> PowerView:
         """Make the guest anew from an image. :param request: a RebuildRequest
 
         :raises errors.NotFound: also of an image or a key; errors.Conflict: errors.InvalidInput: errors.VersionPinned:
@@ -122,16 +120,16 @@ class PowerIntake:
         row = self._database.write(rebuild.accept, found.uuid, planned, ctx)
         LOG.info("Accepted a rebuild of instance %s from image %s", row.name, planned.image.name or planned.image.id)
         self.notify(context, row)
-        return _view(row)
+        return power_view(row)
 
-    def _accept(self, context: RequestContext, name: str, task: str) -> JSONObject:
+    def _accept(self, context: RequestContext, name: str, task: str) -> PowerView:
         self._compute.require_power(task)
         found = self._database.read(instances.find, name)
         ctx = StepContext(self._limits, self._clock(), context.request_id)
         row = self._database.write(machine.accept, found.uuid, task, ctx)
         LOG.info("Accepted task %s of instance %s", task, row.name)
         self.notify(context, row)
-        return _view(row)
+        return power_view(row)
 
     @internal
     def notify(self, context: RequestContext, row: RequestedInstance) -> None:
@@ -148,5 +146,5 @@ class PowerIntake:
             LOG.warning("The agent of host %s has no queue; the sweeper will notify it again", row.host)
 
 
-def _view(row: RequestedInstance) -> JSONObject:
-    return {key: getattr(row, key) for key in ("uuid", "name", "vm_state", "task_state")}
+def power_view(row: RequestedInstance) -> PowerView:
+    return {"uuid": row.uuid, "name": row.name, "vm_state": row.vm_state, "task_state": row.task_state}

@@ -13,26 +13,30 @@ from typing import Annotated
 import oslo_messaging
 import pydantic
 
-from conductor_stub.operators.views import plain
 from conductor_stub.recovery import watch
 from conductor_stub.steps.acts import Acts
 from fleet import errors
-from fleet.clock import Clock
+from fleet.clock import Clock, as_text
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
 from fleet.db.operations import recoveries, silence
-from fleet.db.tables.operations.recovery import RecoveryRow
+from fleet.db.tables.operations.recovery import RecoveryGuestRow, RecoveryRow
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.recoveries import (
+    RecoveriesView,
+    RecoveryGuestView,
+    RecoveryStepView,
+    RecoveryView,
+    ShownRecovery,
+    Switch,
+)
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
 #: Recoveries of one answer.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
-_SHOWN = ("uuid", "host", "status", "paused", "asked", "attempt", "problem")
-_TIMES = ("silent_since", "fenced_at", "created_at", "ended_at")
-_OF_GUEST = ("instance_uuid", "place", "status", "destination", "migration_uuid", "tries", "problem")
 
 
 class RecoveryManager:
@@ -47,10 +51,10 @@ class RecoveryManager:
         self._acts = Acts(database, clock)
 
     @endpoint
-    def list_recoveries(self, context: RequestContext, limit: Limit = 100) -> JSONObject:
+    def list_recoveries(self, context: RequestContext, limit: Limit = 100) -> RecoveriesView:
         """Return ``recoveries``, those that have not ended first; ``domains`` as last counted; ``paused``: all are."""
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> RecoveriesView:
             rows = recoveries.newest(connection, limit)
             counts = recoveries.counts(connection, [row.uuid for row in rows])
             domains = silence.domains(connection)
@@ -58,7 +62,7 @@ class RecoveryManager:
             return {
                 "recoveries": [{**_view(row), "guests": counts[row.uuid]} for row in rows],
                 "domains": [
-                    {name: getattr(each, name) for name in ("name", "hosts", "silent", "stopped")}
+                    {"name": each.name, "hosts": each.hosts, "silent": each.silent, "stopped": each.stopped}
                     for each in domains.values()
                 ],
                 "paused": fleet is not None and fleet.paused,
@@ -67,20 +71,18 @@ class RecoveryManager:
         return self._database.read(read)
 
     @endpoint
-    def show_recovery(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_recovery(self, context: RequestContext, name: fields.Name) -> ShownRecovery:
         """Return the recovery with its ``guests`` and ``steps``.
 
         :param name: a uuid, or a host: its newest recovery
         :raises errors.NotFound:
         """
 
-        def read(connection: Connection) -> JSONObject:
+        def read(connection: Connection) -> ShownRecovery:
             row = recoveries.find(connection, name)
-            guests = [
-                {field: getattr(each, field) for field in _OF_GUEST} for each in recoveries.guests(connection, row.uuid)
-            ]
-            steps = [
-                {"step": each.step, "message": each.message, "created_at": plain(each.created_at)}
+            guests = [_guest_view(each) for each in recoveries.guests(connection, row.uuid)]
+            steps: list[RecoveryStepView] = [
+                {"step": each.step, "message": each.message, "created_at": as_text(each.created_at)}
                 for each in recoveries.steps(connection, row.uuid)
             ]
             return {**_view(row), "guests": guests, "steps": steps}
@@ -88,9 +90,7 @@ class RecoveryManager:
         return self._database.read(read)
 
     @endpoint
-    def pause_recovery(
-        self, context: RequestContext, paused: fields.Flag, name: fields.Name | None = None
-    ) -> JSONObject:
+    def pause_recovery(self, context: RequestContext, paused: fields.Flag, name: fields.Name | None = None) -> Switch:
         """Pause or resume a recovery. A fence that runs already, and moves under way, go on.
 
         :param name: a uuid or a host; None: all recoveries, also those that are still to come
@@ -105,7 +105,7 @@ class RecoveryManager:
         return {"name": subject, "paused": paused}
 
     @endpoint
-    def start_recovery(self, context: RequestContext, host: fields.Name) -> JSONObject:
+    def start_recovery(self, context: RequestContext, host: fields.Name) -> RecoveryView:
         """Recover a host that is down now, whatever ``enabled`` and ``largest_share`` are. The host is fenced first.
 
         :raises errors.NotFound: errors.Conflict: the host is up, or has no guests
@@ -115,9 +115,32 @@ class RecoveryManager:
         return _view(self._acts.write(context, "recovery.start", host, shown, work))
 
 
-def _view(row: RecoveryRow) -> JSONObject:
-    shown = {name: getattr(row, name) for name in _SHOWN}
-    return {**shown, **{name: plain(getattr(row, name)) for name in _TIMES}}
+def _view(row: RecoveryRow) -> RecoveryView:
+    return {
+        "uuid": row.uuid,
+        "host": row.host,
+        "status": row.status,
+        "paused": row.paused,
+        "asked": row.asked,
+        "attempt": row.attempt,
+        "problem": row.problem,
+        "silent_since": as_text(row.silent_since),
+        "fenced_at": as_text(row.fenced_at),
+        "created_at": as_text(row.created_at),
+        "ended_at": as_text(row.ended_at),
+    }
+
+
+def _guest_view(row: RecoveryGuestRow) -> RecoveryGuestView:
+    return {
+        "instance_uuid": row.instance_uuid,
+        "place": row.place,
+        "status": row.status,
+        "destination": row.destination,
+        "migration_uuid": row.migration_uuid,
+        "tries": row.tries,
+        "problem": row.problem,
+    }
 
 
 def _switch(tx: Transaction, uuid: str | None) -> JSONObject:

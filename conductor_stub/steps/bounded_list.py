@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import orjson
+from typing_extensions import TypedDict
 
 from fleet import errors
-from fleet.json_codec import JSONObject
 
-#: Returns so many of the list after the one with this uuid, as users see them.
-Part = Callable[[int, str | None], Sequence[JSONObject]]
+
+class Listed(TypedDict):
+    """The field by which a list is continued."""
+
+    uuid: str
+
+
+Shown = TypeVar("Shown", bound=Listed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,14 +36,19 @@ class Bounds:
 
 
 def read(
-    part_of: Part, limit: int | None, marker: str | None, bounds: Bounds, things: str = "ones"
-) -> list[JSONObject]:
+    part_of: Callable[[int, str | None], Sequence[Shown]],
+    limit: int | None,
+    marker: str | None,
+    bounds: Bounds,
+    things: str = "ones",
+) -> list[Shown]:
     """Return those after the marker.
 
+    :param part_of: returns so many of the list after the one with this uuid, as users see them
     :param things: what they are called in the refusal
     :raises errors.InvalidInput: they have more than ``most_bytes``
     """
-    found: list[JSONObject] = []
+    found: list[Shown] = []
     size = 0
     while True:
         wanted = bounds.part if limit is None else min(bounds.part, limit - len(found))

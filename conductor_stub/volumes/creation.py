@@ -29,14 +29,15 @@ from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_requests, volume_types, volumes
 from fleet.json_codec import JSONObject
 from fleet.objects import ImageRecord, VolumeImage, VolumeRequest, VolumeType, location
+from fleet.objects.answers.volumes import Made
 from fleet.objects.quota import NO_LIMITS, Quota
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
 
 FIRST_ATTEMPT = 1
-#: ``uuid`` and ``name`` of each volume of a request.
-Answer = list[dict[str, str]]
+#: Each volume of a request.
+Answer = list[Made]
 
 
 class ClientToken(client_token.ClientToken):

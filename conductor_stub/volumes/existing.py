@@ -22,6 +22,7 @@ from fleet.db.hosts import services
 from fleet.db.volumes import pools, volume_types, volumes
 from fleet.json_codec import JSONObject
 from fleet.objects import ManageRequest, VolumeType, fields, location, request_keys
+from fleet.objects.answers.volumes import MadeVolumes, Manageable, VolumeView
 from fleet.rpc import versions
 from fleet.rpc.clients import VolumeAPI
 from fleet.rpc.endpoint import endpoint, require_size
@@ -46,7 +47,7 @@ class ExistingIntake:
     @endpoint
     def manage_volume(
         self, context: RequestContext, request: JSONObject, client_token: fields.Token | None = None
-    ) -> JSONObject:
+    ) -> MadeVolumes:
         """Return as ``create_volumes`` does. Whether the reference can be managed, its backend finds out.
 
         :raises errors.InvalidInput:
@@ -65,7 +66,7 @@ class ExistingIntake:
         return {"volumes": made, "warnings": warnings}
 
     @endpoint
-    def unmanage_volume(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def unmanage_volume(self, context: RequestContext, name: fields.Name) -> VolumeView:
         """Remove a volume from the ledger. Its data stay on their pool.
 
         :raises errors.NotFound: errors.Conflict: several volumes match, or it is not available, or has snapshots
@@ -79,7 +80,7 @@ class ExistingIntake:
         return views.of_volume(row)
 
     @endpoint
-    def list_manageable(self, context: RequestContext, host: fields.Name) -> list[JSONObject]:
+    def list_manageable(self, context: RequestContext, host: fields.Name) -> list[Manageable]:
         """Return the data on a backend or a pool that are no volume: ``pool``, ``reference``, ``size_gb``, ``reason``.
 
         :param host: ``machine@backend#pool``, or without the pool
@@ -108,7 +109,6 @@ def _resolve(connection: Connection, asked: ManageRequest) -> tuple[str, VolumeT
         names = ", ".join(row.pool for row in there)
         raise errors.InvalidInput(field="request.host", reason=f"must name one of the pools {names}, got {asked.host}")
     where = location.append_host(there[0].host, there[0].pool)
-    assert where is not None, "a pool's row has its backend"
     return where, volume_types.find(connection, asked.volume_type) if asked.volume_type else None
 
 

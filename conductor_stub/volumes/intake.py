@@ -35,6 +35,7 @@ from fleet.objects import (
     request_keys,
     volume,
 )
+from fleet.objects.answers.volumes import MadeVolumes, PoolView, ShownVolume, VolumeTypeView, VolumeView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -60,7 +61,7 @@ class VolumeIntake:
     @endpoint
     def create_volumes(
         self, context: RequestContext, request: JSONObject, client_token: fields.Token | None = None
-    ) -> JSONObject:
+    ) -> MadeVolumes:
         """Return ``volumes``, each with ``uuid`` and ``name``, and ``warnings``.
 
         :param client_token: a repeated request with the same token gets the volumes of the first one
@@ -80,7 +81,7 @@ class VolumeIntake:
         filters: JSONObject | None = None,
         limit: fields.Positive | None = None,
         marker: fields.Uuid | None = None,
-    ) -> list[JSONObject]:
+    ) -> list[VolumeView]:
         """:param filters: named in ``fleet.db.volumes.volumes.FILTERS``
         :param limit: most volumes
         :param marker: only those after this one
@@ -91,12 +92,12 @@ class VolumeIntake:
         return self._database.read(_listed, filters or {}, context.scope, limit, marker)
 
     @endpoint
-    def show_volume(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_volume(self, context: RequestContext, name: fields.Name) -> ShownVolume:
         """:raises errors.NotFound: errors.Conflict: several volumes match"""
         return self._database.read(_shown, name)
 
     @endpoint
-    def update_volume(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> JSONObject:
+    def update_volume(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> VolumeView:
         """Change the name, the description or the metadata in any status. No pool and no scheduler needs to know it.
 
         :param changes: a VolumeChanges
@@ -105,7 +106,7 @@ class VolumeIntake:
         require_size(changes, "changes")
         wanted = VolumeChanges.from_wire(changes)
 
-        def change(tx: Transaction) -> JSONObject:
+        def change(tx: Transaction) -> VolumeView:
             row = volumes.lock(tx, found.uuid)
             if row.deleted:
                 raise errors.NotFound(kind="Volume", name=name)
@@ -122,7 +123,7 @@ class VolumeIntake:
         name: fields.Name,
         with_snapshots: fields.Flag = False,
         force: fields.Flag = False,
-    ) -> JSONObject:
+    ) -> VolumeView:
         """Delete a volume in any status.
 
         :param with_snapshots: delete its snapshots first
@@ -145,7 +146,7 @@ class VolumeIntake:
         return views.of_volume(row)
 
     @endpoint
-    def extend_volume(self, context: RequestContext, name: fields.Name, size: volume.Size) -> JSONObject:
+    def extend_volume(self, context: RequestContext, name: fields.Name, size: volume.Size) -> VolumeView:
         """:param size: the new size in GiB
         :raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.PoolSpaceUnavailable:
         """
@@ -157,7 +158,7 @@ class VolumeIntake:
         return views.of_volume(row)
 
     @endpoint
-    def list_pools(self, context: RequestContext, name: fields.Name | None = None) -> list[JSONObject]:
+    def list_pools(self, context: RequestContext, name: fields.Name | None = None) -> list[PoolView]:
         """:param name: ``machine@backend#pool``, or without the pool. :raises errors.NotFound: nothing has this name"""
         found = self._database.read(self._read_pools)
         if name is None:
@@ -167,18 +168,18 @@ class VolumeIntake:
             raise errors.NotFound(kind="Storage pool", name=name)
         return named
 
-    def _read_pools(self, connection: Connection) -> list[JSONObject]:
+    def _read_pools(self, connection: Connection) -> list[PoolView]:
         ctx = self._placement.step_context()
         agents = services.of_hosts(connection, services.VOLUME, None)
         return [_with_service(row, agents.get(row.host), ctx) for row in pools.list_all(connection)]
 
     @endpoint
-    def create_volume_type(self, context: RequestContext, volume_type: JSONObject) -> JSONObject:
+    def create_volume_type(self, context: RequestContext, volume_type: JSONObject) -> VolumeTypeView:
         """:raises errors.InvalidInput: errors.Conflict:"""
         wanted = VolumeType.from_wire(volume_type)
         fields.require_small(wanted.extra_specs, "volume_type.extra_specs")
         asked = (volume_types.create, wanted, self._placement.now())
-        return self._change_type(context, "volume_type.create", wanted.name, *asked).to_wire()
+        return views.of_type(self._change_type(context, "volume_type.create", wanted.name, *asked))
 
     @endpoint
     def update_volume_type(
@@ -189,14 +190,14 @@ class VolumeIntake:
         description: fields.Text | None = None,
         new_name: fields.Name | None = None,
         is_public: fields.Flag | None = None,
-    ) -> JSONObject:
+    ) -> VolumeTypeView:
         """:param extra_specs: to be set; None removes one
         :param is_public: whether every project may use it; volumes of others stay
 
         :raises errors.InvalidInput: errors.NotFound: errors.Conflict: the new name is taken, or volumes have the type
         """
         asked = (_change_type, name, extra_specs, description, new_name, is_public)
-        return self._change_type(context, "volume_type.update", name, *asked).to_wire()
+        return views.of_type(self._change_type(context, "volume_type.update", name, *asked))
 
     @endpoint
     def delete_volume_type(self, context: RequestContext, name: fields.Name) -> None:
@@ -209,8 +210,8 @@ class VolumeIntake:
         return self._acts.write(context, act, name, functools.partial(volume_types.find, name=name), work, *args)
 
     @endpoint
-    def list_volume_types(self, context: RequestContext) -> list[JSONObject]:
-        return [each.to_wire() for each in self._database.read(volume_types.list_all, context.scope)]
+    def list_volume_types(self, context: RequestContext) -> list[VolumeTypeView]:
+        return [views.of_type(each) for each in self._database.read(volume_types.list_all, context.scope)]
 
     @endpoint
     def list_volume_type_access(self, context: RequestContext, name: fields.Name) -> list[str]:
@@ -261,14 +262,14 @@ def _change_type(
     return volume_types.change(tx, name, VolumeType.from_wire(wanted))
 
 
-def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) -> JSONObject:
+def _with_service(row: PoolRow, service: ServiceRow | None, ctx: StepContext) -> PoolView:
     up = service is not None and services.is_up(service, ctx.now, ctx.limits.service_down_time_s)
     return views.of_pool(row, up, service is None or service.disabled)
 
 
 def _listed(
     connection: Connection, filters: JSONMapping, project: str | None, limit: int | None, marker: str | None
-) -> list[JSONObject]:
+) -> list[VolumeView]:
     """Live volumes.
 
     :param project: for which they are listed; None: the administrator
@@ -280,7 +281,7 @@ def _listed(
     return found
 
 
-def _with_guests(connection: Connection, found: Sequence[VolumeRow]) -> list[JSONObject]:
+def _with_guests(connection: Connection, found: Sequence[VolumeRow]) -> list[VolumeView]:
     """Volumes as users see them, with the guests that have them."""
     attached = [row.uuid for row in found if row.status in volume_states.WITH_A_GUEST]
     guests = attachments.of_volumes(connection, attached)
@@ -298,7 +299,7 @@ def _require_places(connection: Connection, filters: JSONMapping, project: str |
         volume_types.find(connection, volume_type, project)
 
 
-def _shown(connection: Connection, name: str) -> JSONObject:
+def _shown(connection: Connection, name: str) -> ShownVolume:
     """A volume with the names of its snapshots, and what failed in its life. :raises errors.NotFound: errors.Conflict:"""
     row = volumes.find(connection, name)
     faults = [views.of_event(each) for each in volume_history.faults(connection, row.uuid, _NEWEST)]

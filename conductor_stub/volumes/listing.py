@@ -7,20 +7,21 @@ Called by the modules beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from conductor_stub.steps import bounded_list
 from conductor_stub.steps.bounded_list import Bounds
 from fleet.db.engine.database import Connection
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
-from fleet.json_codec import JSONMapping, JSONObject
+from fleet.json_codec import JSONMapping
 
 #: Of one answer, about. A broker carries more, also after the text is escaped.
 MOST_BYTES = 6 * 2**20
 #: Rows that are read at once.
 _PART = 100
-#: Returns rows as users see them.
-View = Callable[[Connection, Sequence[VolumeRow]], list[JSONObject]]
+#: A row as users see it.
+Shown = TypeVar("Shown", bound=bounded_list.Listed)
 
 
 def read(
@@ -29,8 +30,8 @@ def read(
     filters: JSONMapping,
     limit: int | None,
     marker: str | None,
-    shown: View,
-) -> list[JSONObject]:
+    shown: Callable[[Connection, Sequence[VolumeRow]], list[Shown]],
+) -> list[Shown]:
     """Return those after the marker, oldest first.
 
     :param marker: uuid of the last one that the caller has
@@ -38,7 +39,7 @@ def read(
     :raises errors.NotFound: an unknown marker
     """
 
-    def part_of(wanted: int, after: str | None) -> list[JSONObject]:
+    def part_of(wanted: int, after: str | None) -> list[Shown]:
         return shown(connection, volumes.list_all(connection, kind, wanted, after, **filters))
 
     return bounded_list.read(part_of, limit, marker, Bounds(_PART, MOST_BYTES))

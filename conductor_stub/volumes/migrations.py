@@ -20,8 +20,8 @@ from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volume_types, volumes
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.volumes import VolumeView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -38,7 +38,7 @@ class MigrationIntake:
         self._placement = placement
 
     @endpoint
-    def migrate_volume(self, context: RequestContext, name: fields.Name, host: fields.Name | None = None) -> JSONObject:
+    def migrate_volume(self, context: RequestContext, name: fields.Name, host: fields.Name | None = None) -> VolumeView:
         """:param host: the backend or the pool to migrate to, ``machine@backend#pool``. None: the scheduler chooses
         :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
         """
@@ -56,7 +56,7 @@ class MigrationIntake:
         name: fields.Name,
         volume_type: fields.Name,
         migration_policy: Literal["never", "on-demand"] = "never",
-    ) -> JSONObject:
+    ) -> VolumeView:
         """:param migration_policy: whether the volume may migrate if its pool does not suit the type
         :raises errors.NotFound: errors.Conflict:
         """

@@ -25,6 +25,7 @@ from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import VolumeChanges, fields, location, uuid_like
+from fleet.objects.answers.volumes import SnapshotView
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -49,7 +50,7 @@ class SnapshotIntake:
         name: uuid_like.GivenText = "",
         metadata: fields.Texts | None = None,
         description: fields.Text = "",
-    ) -> JSONObject:
+    ) -> SnapshotView:
         """:raises errors.NotFound: errors.Conflict: errors.PoolSpaceUnavailable:"""
         fields.require_small(metadata or {}, "metadata")
         found = self._database.read(volumes.find, volume)
@@ -74,22 +75,22 @@ class SnapshotIntake:
         filters: JSONObject | None = None,
         limit: fields.Positive | None = None,
         marker: fields.Uuid | None = None,
-    ) -> list[JSONObject]:
+    ) -> list[SnapshotView]:
         """The parameters are those of ``list_volumes``. :raises errors.InvalidInput: errors.NotFound:"""
         volumes.require_known(filters)
 
-        def shown(_connection: Connection, rows: Sequence[VolumeRow]) -> list[JSONObject]:
+        def shown(_connection: Connection, rows: Sequence[VolumeRow]) -> list[SnapshotView]:
             return [views.of_snapshot(row) for row in rows]
 
         return self._database.read(listing.read, "Snapshot", filters or {}, limit, marker, shown)
 
     @endpoint
-    def show_snapshot(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def show_snapshot(self, context: RequestContext, name: fields.Name) -> SnapshotView:
         """:raises errors.NotFound: errors.Conflict: several snapshots match"""
         return views.of_snapshot(self._database.read(volumes.find, name, "Snapshot"))
 
     @endpoint
-    def update_snapshot(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> JSONObject:
+    def update_snapshot(self, context: RequestContext, name: fields.Name, changes: JSONObject) -> SnapshotView:
         """Change name, description and metadata. :param changes: a VolumeChanges
 
         :raises errors.NotFound: errors.Conflict: several snapshots match; errors.InvalidInput:
@@ -108,7 +109,7 @@ class SnapshotIntake:
         return views.of_snapshot(self._database.write(change))
 
     @endpoint
-    def delete_snapshot(self, context: RequestContext, name: fields.Name) -> JSONObject:
+    def delete_snapshot(self, context: RequestContext, name: fields.Name) -> SnapshotView:
         """Delete a snapshot in any status. :raises errors.NotFound: errors.Conflict: several snapshots match"""
         found = self._database.read(volumes.find, name, "Snapshot")
         subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)

@@ -3,51 +3,59 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fleet import volume_states
+from fleet.clock import as_text
 from fleet.db.tables.volumes import PoolRow, VolumeEventRow, VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.db.volumes.attachments import PlacedAttachment
-from fleet.json_codec import JSONObject
-from fleet.objects import location
-
-_VOLUME = ("uuid", "name", "size_gb", "status", "step", "attempt", "volume_type", "availability_zone", "failure")
-_POOL = (
-    *("availability_zone", "volume_backend_name", "total_capacity_gb", "free_capacity_gb", "allocated_capacity_gb"),
-    *("provisioned_capacity_gb", "reserved_percentage", "thin_provisioning_support", "thick_provisioning_support"),
-    *("total_volumes", "capabilities"),
+from fleet.objects import VolumeType, location
+from fleet.objects.answers.volumes import (
+    AttachmentView,
+    PoolView,
+    SnapshotView,
+    VolumeEventView,
+    VolumeMigration,
+    VolumeTypeView,
+    VolumeView,
 )
-_MOMENTS = ("created_at", "updated_at", "deadline")
 
 
-def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> JSONObject:
-    """Times are ISO 8601 text in UTC. ``host`` is ``machine@backend#pool``.
-
-    :param attachment: its row, with names and places, if the volume has one
-    """
-    moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
-    names = (*_VOLUME, "project_id", "user_id", "request_id")
-    shown = {**{name: getattr(row, name) for name in names}, **moments}
-    shown["failure"] = row.failure or None  # one that cannot be read is empty
-    if row.spec.get(volumes.WITH_SNAPSHOTS) and not row.deleted:
-        # Its snapshots go first.
-        shown["status"] = volume_states.DELETING
-    spec = {
+def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> VolumeView:
+    """:param attachment: its row, with names and places, if the volume has one"""
+    source = row.spec.get("source") or {}
+    copied, is_of_snapshot = source.get("uuid"), source.get("is_snapshot")
+    # Its snapshots go first.
+    waits = row.spec.get(volumes.WITH_SNAPSHOTS) and not row.deleted
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "size_gb": row.size_gb,
+        "status": volume_states.DELETING if waits else row.status,
+        "step": row.step,
+        "attempt": row.attempt,
+        "volume_type": row.volume_type,
+        "availability_zone": row.availability_zone,
+        "failure": row.failure or None,  # one that cannot be read is empty
+        "project_id": row.project_id,
+        "user_id": row.user_id,
+        "request_id": row.request_id,
+        "created_at": as_text(row.created_at),
+        "updated_at": as_text(row.updated_at),
+        "deadline": as_text(row.deadline),
         "description": row.spec.get("description", ""),
         "metadata": row.spec.get("metadata", {}),
         "scheduler_hints": row.spec.get("scheduler_hints", {}),
+        "host": location.append_host(row.host, row.pool),
+        "tried": row.plan.get("tried", []),
+        "source": None if is_of_snapshot else copied,
+        "snapshot": copied if is_of_snapshot else None,
+        "reference": row.spec.get("reference"),
+        "image": (row.spec.get("image") or {}).get("name"),
+        "bootable": is_bootable(row),
+        "migrated": row.spec.get("migrated"),
+        "migration": _migration(row),
+        "attachments": [] if attachment is None else [of_attachment(attachment)],
     }
-    where = {"host": location.append_host(row.host, row.pool), "tried": row.plan.get("tried", [])}
-    source = row.spec.get("source") or {}
-    copied = {"source": source.get("uuid"), "snapshot": None}
-    if source.get("is_snapshot"):
-        copied = {"source": None, "snapshot": source["uuid"]}
-    copied["reference"] = row.spec.get("reference")
-    copied["image"] = (row.spec.get("image") or {}).get("name")
-    copied["bootable"] = is_bootable(row)
-    copied["migrated"] = row.spec.get("migrated")
-    return {**shown, **spec, **where, **copied, "migration": _migration(row), "attachments": _attachments(attachment)}
 
 
 def is_bootable(row: VolumeRow) -> bool:
@@ -55,57 +63,95 @@ def is_bootable(row: VolumeRow) -> bool:
     return bool(row.spec.get("bootable", bool(row.spec.get("image"))))
 
 
-def _attachments(row: PlacedAttachment | None) -> list[JSONObject]:
-    return [] if row is None else [of_attachment(row)]
-
-
-def of_attachment(row: PlacedAttachment) -> JSONObject:
+def of_attachment(row: PlacedAttachment) -> AttachmentView:
     """:param row: from a query of ``fleet.db.volumes.attachments``. Where the data of the volume are is not shown."""
-    names = ("uuid", "instance_name", "volume_name", "size_gb", "device", "status")
-    shown = {name: getattr(row, name) for name in names}
-    where = {"instance": row.instance_uuid, "volume": row.volume_uuid, "host": row.instance_host}
-    return {**shown, **where, "created_at": _plain(row.created_at)}
+    return {
+        "uuid": row.uuid,
+        "instance": row.instance_uuid,
+        "instance_name": row.instance_name,
+        "volume": row.volume_uuid,
+        "volume_name": row.volume_name,
+        "size_gb": row.size_gb,
+        "device": row.device,
+        "status": row.status,
+        "host": row.instance_host,
+        "created_at": as_text(row.created_at),
+    }
 
 
-def _migration(row: VolumeRow) -> JSONObject | None:
-    """The step of a migration, and the pool that it leads to, or leaves; None if there is none.
-
-    ``copied_percent`` is there once the backend has reported it.
-    """
+def _migration(row: VolumeRow) -> VolumeMigration | None:
+    """The migration of the volume, or None. ``copied_percent`` is there once the backend has reported it."""
     if row.held_host is not None:
-        under_way = {"step": row.step or row.status, "pool": location.append_host(row.held_host, row.held_pool)}
-        known = row.step == volume_states.COPYING and "copied" in row.plan
-        return {**under_way, "copied_percent": row.plan["copied"]} if known else under_way
+        under_way: VolumeMigration = {
+            "step": row.step or row.status,
+            "pool": location.append_host(row.held_host, row.held_pool),
+        }
+        if row.step == volume_states.COPYING and "copied" in row.plan:
+            under_way["copied_percent"] = row.plan["copied"]
+        return under_way
     return {"step": row.step, "pool": row.plan.get("to")} if row.status == volume_states.MIGRATING else None
 
 
-def of_snapshot(row: VolumeRow) -> JSONObject:
-    """Return the view of a snapshot, in the form of :func:`of_volume`; ``volume`` is the uuid of its volume."""
-    moments = {name: _plain(getattr(row, name)) for name in _MOMENTS}
-    names = ("uuid", "name", "size_gb", "status", "failure", "project_id", "user_id", "request_id")
-    shown = {**{name: getattr(row, name) for name in names}, "volume": row.snapshot_of, **moments}
-    shown["failure"] = row.failure or None  # one that cannot be read is empty
-    said = {"description": row.spec.get("description", ""), "metadata": row.spec.get("metadata", {})}
-    return {**shown, **said, "host": location.append_host(row.host, row.pool)}
-
-
-def of_event(row: VolumeEventRow) -> JSONObject:
-    """An event of the history of a volume. ``host`` is ``machine@backend#pool``."""
-    shown = {name: getattr(row, name) for name in ("event", "attempt", "step", "result", "message", "duration_s")}
-    return {**shown, "host": location.append_host(row.host, row.pool), "created_at": _plain(row.created_at)}
-
-
-def of_pool(row: PoolRow, up: bool, disabled: bool) -> JSONObject:
-    """``name`` is ``machine@backend#pool``. ``over_subscription`` is the ratio that applies."""
-    shown = {name: getattr(row, name) for name in _POOL}
-    space = pools.space_of(row)
-    ratio = {
-        "max_over_subscription_ratio": row.max_over_subscription_ratio,
-        "over_subscription": space.over_subscription,
+def of_snapshot(row: VolumeRow) -> SnapshotView:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "size_gb": row.size_gb,
+        "status": row.status,
+        "failure": row.failure or None,  # one that cannot be read is empty
+        "project_id": row.project_id,
+        "user_id": row.user_id,
+        "request_id": row.request_id,
+        "created_at": as_text(row.created_at),
+        "updated_at": as_text(row.updated_at),
+        "deadline": as_text(row.deadline),
+        "volume": row.snapshot_of,
+        "description": row.spec.get("description", ""),
+        "metadata": row.spec.get("metadata", {}),
+        "host": location.append_host(row.host, row.pool),
     }
-    state = {"state": "up" if up else "down", "disabled": disabled, "updated_at": _plain(row.updated_at)}
-    return {"name": location.append_host(row.host, row.pool), **shown, **ratio, **state}
 
 
-def _plain(moment: Any) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds") + "Z"
+def of_event(row: VolumeEventRow) -> VolumeEventView:
+    return {
+        "event": row.event,
+        "attempt": row.attempt,
+        "step": row.step,
+        "result": row.result,
+        "message": row.message,
+        "duration_s": row.duration_s,
+        "host": location.append_host(row.host, row.pool),
+        "created_at": as_text(row.created_at),
+    }
+
+
+def of_pool(row: PoolRow, up: bool, disabled: bool) -> PoolView:
+    return {
+        "name": location.append_host(row.host, row.pool),
+        "availability_zone": row.availability_zone,
+        "volume_backend_name": row.volume_backend_name,
+        "total_capacity_gb": row.total_capacity_gb,
+        "free_capacity_gb": row.free_capacity_gb,
+        "allocated_capacity_gb": row.allocated_capacity_gb,
+        "provisioned_capacity_gb": row.provisioned_capacity_gb,
+        "reserved_percentage": row.reserved_percentage,
+        "thin_provisioning_support": row.thin_provisioning_support,
+        "thick_provisioning_support": row.thick_provisioning_support,
+        "total_volumes": row.total_volumes,
+        "capabilities": row.capabilities,
+        "max_over_subscription_ratio": row.max_over_subscription_ratio,
+        "over_subscription": pools.space_of(row).over_subscription,
+        "state": "up" if up else "down",
+        "disabled": disabled,
+        "updated_at": as_text(row.updated_at),
+    }
+
+
+def of_type(volume_type: VolumeType) -> VolumeTypeView:
+    return {
+        "id": volume_type.id,
+        "name": volume_type.name,
+        "description": volume_type.description,
+        "extra_specs": volume_type.extra_specs,
+        "is_public": volume_type.is_public,
+    }

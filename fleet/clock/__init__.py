@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
+from typing import overload
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -47,3 +48,12 @@ def seconds(amount: float) -> datetime.timedelta:
 def epoch_s(time: datetime.datetime | None) -> float:
     """Return epoch seconds of a naive UTC time; 0 for None."""
     return (time - _EPOCH).total_seconds() if time else 0.0
+
+
+@overload
+def as_text(moment: datetime.datetime) -> str: ...
+@overload
+def as_text(moment: datetime.datetime | None) -> str | None: ...
+def as_text(moment: datetime.datetime | None) -> str | None:
+    """Return a naive UTC time as answers have it, "2026-01-31T09:00:00.000Z"; None for None."""
+    return None if moment is None else moment.isoformat(timespec="milliseconds") + "Z"

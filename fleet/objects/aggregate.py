@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.hosts import AggregateView
 
 #: Metadata key that makes an aggregate an availability zone, or several with commas between them.
 ZONE = "availability_zone"
@@ -35,5 +35,13 @@ class Aggregate:
     def from_wire(cls, data: object, field: str = "aggregate") -> Aggregate:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> JSONObject:
-        return dataclasses.asdict(self)
+    def to_wire(self) -> AggregateView:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "hosts": list(self.hosts),
+            "metadata": dict(self.metadata),
+            "uuid": self.uuid or "",
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+        }

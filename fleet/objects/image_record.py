@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.catalog import ImageView
 from fleet.objects.image import Image
 
 Format = Literal["raw", "qcow2"]
@@ -57,8 +57,19 @@ class ImageRecord:
     def from_wire(cls, data: object, field: str = "image") -> ImageRecord:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> JSONObject:
-        return dataclasses.asdict(self)
+    def to_wire(self) -> ImageView:
+        return {
+            "name": self.name,
+            "location": self.location,
+            "uuid": self.uuid,
+            "checksum": self.checksum,
+            "disk_format": self.disk_format,
+            "min_ram": self.min_ram,
+            "min_disk": self.min_disk,
+            "size": self.size,
+            "properties": dict(self.properties),
+            "created_at": self.created_at,
+        }
 
     def to_image(self) -> Image:
         """Return the image as a build request has it."""

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.catalog import KeyPairView
 
 #: What nova calls the only kind of key pairs that fleet has.
 Type = Literal["ssh"]
@@ -90,8 +90,14 @@ class KeyPair:
     def from_wire(cls, data: object, field: str = "key_pair") -> KeyPair:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> JSONObject:
-        return {**dataclasses.asdict(self), "type": TYPE, "fingerprint": self.fingerprint}
+    def to_wire(self) -> KeyPairView:
+        return {
+            "name": self.name,
+            "public_key": self.public_key,
+            "created_at": self.created_at,
+            "type": TYPE,
+            "fingerprint": self.fingerprint,
+        }
 
     @property
     def fingerprint(self) -> str:

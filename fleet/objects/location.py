@@ -7,7 +7,7 @@ pool are optional, as in cinder.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, overload
 
 from fleet import errors
 
@@ -35,6 +35,10 @@ def extract_host(location: str | None, level: Level = "backend", default_pool_na
     return DEFAULT_POOL if default_pool_name else None
 
 
+@overload
+def append_host(host: str, pool: str | None) -> str: ...
+@overload
+def append_host(host: str | None, pool: str | None) -> str | None: ...
 def append_host(host: str | None, pool: str | None) -> str | None:
     """Return ``host#pool``; ``host`` alone if one of them is empty."""
     return f"{host}#{pool}" if host and pool else host

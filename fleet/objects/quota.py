@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
 
 UNLIMITED = -1
@@ -42,7 +41,7 @@ class Quota:
     def limits_any(self, names: tuple[str, ...]) -> bool:
         return any(getattr(self, name) != UNLIMITED for name in names)
 
-    def to_wire(self) -> JSONObject:
+    def to_wire(self) -> dict[str, int]:
         return dataclasses.asdict(self)
 
 

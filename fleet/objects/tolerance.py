@@ -15,8 +15,8 @@ from typing import Final, Literal
 import pydantic
 
 from fleet import errors
-from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels
+from fleet.objects.answers.tolerances import ToleranceView
 from fleet.objects.survival import Loss
 
 FLEET: Final = "fleet"
@@ -64,8 +64,14 @@ class Tolerance:
         label = None if noun.strip() in ("host", "hosts") else noun.strip()
         return cls.from_wire({"number": int(number[:9]), "label": label, "policy": policy}, "tolerates")
 
-    def to_wire(self) -> JSONObject:
-        return dataclasses.asdict(self)
+    def to_wire(self) -> ToleranceView:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "number": self.number,
+            "label": self.label,
+            "policy": self.policy,
+        }
 
     @property
     def scope(self) -> str:

@@ -103,7 +103,7 @@ class NovaOperator:
 
     def _flavor(self, flavor: str | Flavor) -> JSONObject:
         if isinstance(flavor, Flavor):
-            return flavor.to_wire()
+            return dict(flavor.to_wire())
         found = self._api.read(api_queries.flavor, flavor)
         if found is None:
             raise errors.NotFound(kind="Flavor", name=flavor)

@@ -18,6 +18,7 @@ from fleet import errors, states
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, FailedAttempt, HostReport, Instance
+from fleet.objects.answers.catalog import ImageView
 from fleet.rpc import batch_answers
 
 
@@ -186,7 +187,7 @@ class AgentLedger:
         return {"fate": self.fates.popleft(), "count": 2, "why": "it keeps dying"}
 
     @_served
-    def get_image(self, context: RequestContext, image_id: str) -> JSONObject:
+    def get_image(self, context: RequestContext, image_id: str) -> ImageView:
         raise errors.NotFound(kind="Image", name=image_id)
 
     @_served

@@ -20,6 +20,7 @@ from fleet.db.tables import models
 from fleet.db.tables.catalog import FlavorRow
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor
+from fleet.objects.answers.catalog import FlavorView
 
 FLAVORS = models.flavors
 PROJECTS = models.flavor_projects
@@ -34,7 +35,7 @@ class Offer:
     is_public: bool = True
     description: str | None = None
 
-    def to_wire(self) -> JSONObject:
+    def to_wire(self) -> FlavorView:
         return {**self.flavor.to_wire(), "is_public": self.is_public, "description": self.description}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 import sqlalchemy as sa
 
@@ -42,11 +43,14 @@ class Searched:
     of_places: frozenset[str]
 
 
+FoundRow = TypeVar("FoundRow")
+
+
 @dataclasses.dataclass(frozen=True)
-class Found:
+class Found(Generic[FoundRow]):
     """A part of the list, the number of all rows that match, and the numbers by state, without the filter of the state."""
 
-    rows: Sequence[object]
+    rows: Sequence[FoundRow]
     total: int
     states: Mapping[str, int]
 
@@ -57,7 +61,7 @@ def read(
     search: Search,
     where: Sequence[sa.ColumnElement[bool]],
     sees_places: bool,
-) -> Found:
+) -> Found[object]:
     """Return the part of the list that ``search`` selects.
 
     :param where: conditions beside the text and the state

@@ -70,7 +70,7 @@ class SortKey:
         return sa.or_(self.column < value, self.column.is_(None)) if self.descending else after
 
 
-class BriefInstance(Row, Protocol):
+class BriefRow(Row, Protocol):
     """The columns BRIEF."""
 
     uuid: str
@@ -109,10 +109,10 @@ def list_brief(
     newest_first: bool = False,
     sort: Sequence[SortKey] = (),
     **filters: object,
-) -> Sequence[BriefInstance]:
+) -> Sequence[BriefRow]:
     """:func:`list_all` with the columns BRIEF only."""
     query = _after(connection, _BRIEF_QUERY, marker, newest_first, sort, filters).limit(limit)
-    return cast("Sequence[BriefInstance]", connection.execute(query).all())
+    return cast("Sequence[BriefRow]", connection.execute(query).all())
 
 
 def _after(

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+import datetime
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -17,13 +18,13 @@ from fleet.json_codec import JSONMapping, JSONObject
 
 INSTANCES, REQUESTS = instances.INSTANCES, instances.REQUESTS
 #: Columns of a row that is found, as they stand.
-PLAIN = (
+_PLAIN = (
     *("uuid", "name", "project_id", "host", "vm_state", "task_state", "power_state", "attempt", "created_at"),
     *("flavor_name", "vcpus", "memory_mb"),
 )
 _DISK_GB = (INSTANCES.c.root_gb + INSTANCES.c.ephemeral_gb).label("disk_gb")
 _LIVE = sa.not_(INSTANCES.c.deleted)
-_ROWS = sa.select(*(INSTANCES.c[name] for name in PLAIN), _DISK_GB, REQUESTS.c.group_uuid).join_from(
+_ROWS = sa.select(*(INSTANCES.c[name] for name in _PLAIN), _DISK_GB, REQUESTS.c.group_uuid).join_from(
     INSTANCES, REQUESTS
 )
 _SEARCHED = Searched(
@@ -43,16 +44,30 @@ _SEARCHED = Searched(
 FILTERS = ("host", "project_id")
 
 
-class Labelled(Protocol):
-    """The columns of a row that was found with a label."""
+class FoundInstance(Protocol):
+    """A row that is found. One that was found with a label has ``spec`` and ``details``, too."""
 
+    uuid: str
+    name: str
+    project_id: str | None
+    host: str | None
+    vm_state: str
+    task_state: str | None
+    power_state: int
+    attempt: int
+    created_at: datetime.datetime
+    flavor_name: str | None
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    group_uuid: str | None
     spec: JSONObject
     details: JSONObject | None
 
 
 def find(
     connection: sa.Connection, search: Search, filters: JSONMapping, label: str | None, sees_places: bool
-) -> Found:
+) -> Found[FoundInstance]:
     """Return the live instances that match.
 
     :param filters: of FILTERS; None does not filter
@@ -63,10 +78,10 @@ def find(
     searched = _SEARCHED
     if label is not None:
         searched = dataclasses.replace(searched, rows=_ROWS.add_columns(REQUESTS.c.spec, INSTANCES.c.details))
-    return read(connection, searched, search, where, sees_places)
+    return cast("Found[FoundInstance]", read(connection, searched, search, where, sees_places))
 
 
-def label_of(row: Labelled, label: str) -> str | None:
+def label_of(row: FoundInstance, label: str) -> str | None:
     """Return the value of this key of the metadata of a row that was found with a label."""
     found = instance_values.changed_spec(row.spec, None, row.details).get("metadata")
     return found.get(label) if isinstance(found, dict) else None

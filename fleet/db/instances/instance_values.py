@@ -3,25 +3,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
-import operator
 import types
 from collections.abc import Mapping
 
 from fleet import errors, states, stored_json
+from fleet.clock import as_text
 from fleet.db.engine import claimed
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor, Image, Instance
 
-#: Fields of an Instance that come from its request, that are times, and that are columns as they stand.
-_OF_REQUEST = ("flavor", "image", "metadata", "numa_topology", "pci_requests")
-_TIMES = ("created_at", "launched_at")
-_HELD = ("claimed_numa_topology", "claimed_pci_devices", "interfaces")
-_OWN = (*_OF_REQUEST, *_TIMES, "shelved_attempt", "task_deadline")
-_AS_STORED = [each.name for each in dataclasses.fields(Instance) if each.name not in _OWN]
-_stored = operator.itemgetter(*_AS_STORED)
 #: What requests of earlier releases lack.
 _FLAVOR = vars(Flavor(vcpus=1, memory_mb=1))
 _IMAGE = vars(Image())
@@ -80,50 +72,39 @@ def to_instance(row: RequestedInstance) -> Instance:
         numa_topology=spec.get("numa_topology"),
         pci_requests=spec.get("pci_requests"),
         metadata=spec["metadata"],
-        created_at=_plain(row.created_at),
-        launched_at=_plain(row.launched_at),
+        created_at=as_text(row.created_at),
+        launched_at=as_text(row.launched_at),
         claimed_memory_mb=row.claimed_memory_mb,
         claimed_disk_gb=row.claimed_disk_gb,
         claimed_vcpus=row.claimed_vcpus,
         claimed_numa_topology=claimed.cells(row) or None,
         claimed_pci_devices=claimed.devices(row) or None,
         interfaces=row.interfaces or None,
-        shelved_attempt=_shelved_attempt(row.vm_state, row.shelved),
+        shelved_attempt=shelved_attempt(row.vm_state, row.shelved),
         task_deadline=task_deadline(row.task_state, row.deadline),
     )
 
 
-def to_wire(stored: JSONMapping, spec: JSONMapping) -> JSONObject:
-    """``to_instance(row).to_wire()`` in a quarter of the time, for lists.
+def parts(stored: JSONMapping, spec: JSONMapping) -> tuple[JSONObject, JSONObject]:
+    """Return the flavor and the image of an instance as answers have them.
 
     :param stored: the columns of a row
     :param spec: :func:`changed_spec` of it
     """
-    wire = dict(zip(_AS_STORED, _stored(stored), strict=True))
-    for name in _TIMES:
-        wire[name] = _plain(stored[name])
-    for name in _OF_REQUEST:
-        wire[name] = spec.get(name)
-    for name in _HELD:
-        # None, if it cannot be read.
-        wire[name] = wire[name] or None
-    wire["shelved_attempt"] = _shelved_attempt(stored["vm_state"], stored["shelved"])
-    wire["task_deadline"] = task_deadline(stored["task_state"], stored["deadline"])
     flavor = spec["flavor"]
     if flavor is _FLAVOR:
         flavor = _sized(types.SimpleNamespace(**stored), spec)
-    wire["flavor"], wire["image"] = {**_FLAVOR, **flavor}, {**_IMAGE, **spec["image"]}
-    return wire
+    return {**_FLAVOR, **flavor}, {**_IMAGE, **spec["image"]}
 
 
-def _shelved_attempt(vm_state: str, shelved: JSONMapping | None) -> int | None:
+def shelved_attempt(vm_state: str, shelved: JSONMapping | None) -> int | None:
     """The attempt whose disk an instance that is being unshelved starts with."""
     return shelved["attempt"] if shelved and vm_state == states.BUILDING else None
 
 
 def task_deadline(task: str | None, deadline: datetime.datetime | None) -> str | None:
     """Name a power task: each has a deadline of its own, and the next one of the same kind has a later one."""
-    return _plain(deadline) if task in states.POWER_TASKS else None
+    return as_text(deadline) if task in states.POWER_TASKS else None
 
 
 def _sized(row: RequestedInstance, spec: JSONMapping) -> JSONMapping:
@@ -134,7 +115,3 @@ def _sized(row: RequestedInstance, spec: JSONMapping) -> JSONMapping:
     stored_json.note(row.spec, "build_requests", row.uuid)
     sizes = {name: getattr(row, name) for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")}
     return {**_FLAVOR, **sizes, "name": row.flavor_name or ""}
-
-
-def _plain(moment: datetime.datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds") + "Z"

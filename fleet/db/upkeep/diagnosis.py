@@ -19,7 +19,7 @@ from fleet.db.instances.instances import INSTANCES
 from fleet.db.instances.waiting import room_queue
 from fleet.db.tables import models
 from fleet.db.volumes.volumes import VOLUMES
-from fleet.json_codec import JSONObject
+from fleet.objects.answers.hosts import Findings
 
 NODES = models.compute_nodes
 #: Seconds. The sweeper acts on an overdue step much earlier.
@@ -70,7 +70,7 @@ _STUCK_VOLUMES = (
 )
 
 
-def findings(connection: sa.Connection, now: datetime.datetime) -> JSONObject:
+def findings(connection: sa.Connection, now: datetime.datetime) -> Findings:
     """At most MOST_NAMED of each kind are named; ``numbers`` has how many there are ``down``, ``orphans`` and ``ahead``.
 
     ``queued`` (builds that wait for room: ``number``, ``oldest_s``), ``orphans`` (memory of guests that the ledger does

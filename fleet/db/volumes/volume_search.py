@@ -6,18 +6,21 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import sqlalchemy as sa
 
 from fleet.db.engine.list_search import Found, Search, Searched, read
 from fleet.db.tables.sql_types import Values
+from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
 
 VOLUMES = volumes.VOLUMES
 #: Columns of a row that is found.
-PLAIN = ("uuid", "name", "project_id", "host", "pool", "status", "step", "size_gb", "volume_type", "created_at")
+_PLAIN = ("uuid", "name", "project_id", "host", "pool", "status", "step", "size_gb", "volume_type", "created_at")
 _LIVE = sa.and_(sa.not_(VOLUMES.c.deleted), VOLUMES.c.snapshot_of.is_(None))
 _SEARCHED = Searched(
-    rows=sa.select(*(VOLUMES.c[name] for name in PLAIN)),
+    rows=sa.select(*(VOLUMES.c[name] for name in _PLAIN)),
     uuid=VOLUMES.c.uuid,
     state=VOLUMES.c.status,
     text={name: VOLUMES.c[name] for name in ("name", "uuid", "project_id", "host", "pool", "volume_type")},
@@ -32,11 +35,11 @@ _SEARCHED = Searched(
 FILTERS = ("host", "project_id")
 
 
-def find(connection: sa.Connection, search: Search, filters: Values, sees_places: bool) -> Found:
+def find(connection: sa.Connection, search: Search, filters: Values, sees_places: bool) -> Found[VolumeRow]:
     """Return the live volumes that match.
 
     :param filters: of FILTERS; None does not filter
     :raises errors.InvalidInput: see :func:`fleet.db.engine.list_search.read`
     """
     where = [_LIVE, *(VOLUMES.c[name] == value for name, value in filters.items() if value is not None)]
-    return read(connection, _SEARCHED, search, where, sees_places)
+    return cast("Found[VolumeRow]", read(connection, _SEARCHED, search, where, sees_places))

@@ -110,6 +110,12 @@ class AggregateView(TypedDict):
     updated_at: NotRequired[str | None]
 
 
+class AggregateChange(AggregateView):
+    """A hint to schedulers. :param generation: of the change feed; schedulers that have read it know the change"""
+
+    generation: int
+
+
 class UseView(TypedDict):
     """Sums over the instances that ran at each of ``times``, and what the hosts may give away of each resource.
 

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.ledger_identity import LedgerIdentity
+from fleet.objects.answers.catalog import ImageView
 from fleet.rpc.clients.api import API, MANDATORY, Message
 from fleet.rpc.pins import Pins
 
@@ -148,9 +149,9 @@ class ConductorAPI(API):
         answer: JSONObject = self._ask(context, asked)
         return answer
 
-    def get_image(self, context: RequestContext, image_id: str) -> JSONObject:
+    def get_image(self, context: RequestContext, image_id: str) -> ImageView:
         """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
-        answer: dict[str, object] = self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
+        answer: ImageView = self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
         return answer
 
     def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> JSONObject:

@@ -6,9 +6,14 @@ Conductors call it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fleet.clock import Clock, seconds, utcnow
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
+from fleet.objects.answers.decisions import KeptDecision
+from fleet.objects.answers.hosts import AggregateChange, AggregateView
+from fleet.objects.answers.instances import SchedulingRequestOf
 from fleet.rpc.clients.api import Message
 from fleet.rpc.clients.decision import DecisionAPI
 
@@ -57,31 +62,33 @@ class SchedulerAPI(DecisionAPI):
         )
         return answer
 
-    def plan_loss(self, context: RequestContext, hosts: list[str], requests: list[JSONObject]) -> JSONObject:
+    def plan_loss(
+        self, context: RequestContext, hosts: list[str], requests: Sequence[SchedulingRequestOf]
+    ) -> JSONObject:
         """Return ``verdict``, ``why`` and ``plan``: see ``docs/wire-contract.md``.
 
         :raises errors.VersionPinned: a scheduler may be too old; errors.NotSupported: it does not plan
         """
-        message = Message("plan_loss", {"hosts": hosts, "requests": requests}, version="4.8")
+        message = Message("plan_loss", {"hosts": hosts, "requests": list(requests)}, version="4.8")
         answer: dict[str, object] = self._ask(context, message, timeout=PLAN_TIMEOUT_S)
         return answer
 
-    def decisions_of(self, context: RequestContext, request_id: str, host: str) -> list[JSONObject]:
+    def decisions_of(self, context: RequestContext, request_id: str, host: str) -> list[KeptDecision]:
         """Return the decisions of a request that the schedulers of one machine have kept.
 
         :param host: name of the machine
         :raises errors.VersionPinned: a scheduler may be too old; errors.ConfigError: it keeps no decisions
         """
         message = Message("decisions_of", {"request_id": request_id}, version="4.9")
-        answer: list[dict[str, object]] = self._ask(context, message, server=host, timeout=DESCRIBE_TIMEOUT_S)
+        answer: list[KeptDecision] = self._ask(context, message, server=host, timeout=DESCRIBE_TIMEOUT_S)
         return answer
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 
-    def update_aggregates(self, context: RequestContext, aggregates: list[JSONObject]) -> None:
+    def update_aggregates(self, context: RequestContext, aggregates: list[AggregateChange]) -> None:
         self._tell(context, "update_aggregates", {"aggregates": aggregates})
 
-    def delete_aggregate(self, context: RequestContext, aggregate: JSONObject) -> None:
+    def delete_aggregate(self, context: RequestContext, aggregate: AggregateView) -> None:
         self._tell(context, "delete_aggregate", {"aggregate": aggregate})
 
     # Sent while a build goes on, so never retried.

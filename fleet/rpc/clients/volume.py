@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
+from fleet.objects.answers.volumes import Manageable
 from fleet.rpc.clients.api import MANDATORY, Message
 from fleet.rpc.clients.compute import HostAPI
 
@@ -21,14 +22,14 @@ class VolumeAPI(HostAPI):
         """Tell the agent to read the volume, which has work for it."""
         self._order(context, host, Message("advance_volume", {"volume_uuid": volume_uuid}))
 
-    def get_manageable(self, context: RequestContext, host: str) -> list[JSONObject]:
+    def get_manageable(self, context: RequestContext, host: str) -> list[Manageable]:
         """Return the data on the backend that may become a volume.
 
         :raises oslo_messaging.MessageUndeliverable: no agent serves the backend
         :raises errors.VersionPinned: it is too old
         """
         message = Message("get_manageable", {}, version="1.1")
-        answer: list[dict[str, object]] = self._ask(context, message, server=host, transport_options=MANDATORY)
+        answer: list[Manageable] = self._ask(context, message, server=host, transport_options=MANDATORY)
         return answer
 
     def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> JSONObject:

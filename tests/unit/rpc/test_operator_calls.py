@@ -8,7 +8,7 @@ import importlib
 import inspect
 import pkgutil
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,13 +20,12 @@ SAME_CALL = {"list_brief": "list_instances"}
 
 
 @functools.cache
-def _endpoints() -> dict[str, set[str]]:
-    """By method, its arguments."""
+def _endpoints() -> dict[str, Callable[..., object]]:
     found = {}
     for manager in _managers():
         for name, method in inspect.getmembers(manager, inspect.isfunction):
             if not name.startswith("_") and not getattr(method, "is_internal", False):
-                found[name] = set(inspect.signature(method).parameters) - {"self", "context"}
+                found[name] = method
     return found
 
 
@@ -58,9 +57,18 @@ def test_each_endpoint_has_a_typed_call() -> None:
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_a_typed_call_sends_what_its_endpoint_takes(name: str) -> None:
     """An argument that the endpoint does not know would be ignored in silence."""
-    endpoint = _endpoints()[SAME_CALL.get(name, name)]
+    endpoint = set(inspect.signature(_endpoints()[SAME_CALL.get(name, name)]).parameters) - {"self", "context"}
     brief = {"brief"} if name in (*SAME_CALL, *SAME_CALL.values()) else set()
     assert endpoint - brief == _arguments(name)
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_an_endpoint_returns_what_its_typed_call_promises(name: str) -> None:
+    """mypy compares the endpoint with its type, and this the two types. A list is whole or brief, as it was asked for."""
+    returned = typing.get_type_hints(_endpoints()[SAME_CALL.get(name, name)])["return"]
+    promised = typing.get_type_hints(getattr(OperatorCalls, name))["return"]
+    either = typing.get_args(returned) if name in (*SAME_CALL, *SAME_CALL.values()) else (returned,)
+    assert promised in either
 
 
 def test_an_argument_that_is_not_given_is_not_sent() -> None:
