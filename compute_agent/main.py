@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from compute_agent import conf as agent_conf
-from compute_agent import drivers
+from compute_agent import drivers, wiring
 from compute_agent.agent import Agent, Calls, Intervals, ServedHost
 from compute_agent.drivers.base import ComputeDriver
 from compute_agent.ledger.build_calls import BuildCalls
@@ -25,17 +25,11 @@ from compute_agent.ledger.last_report import LastReports
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.ledger.reporter import BINARY, TOPIC, Reporter
-from compute_agent.manager import ComputeManager
 from compute_agent.monitors import Monitors
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
-from compute_agent.work.attach import Attacher
-from compute_agent.work.build import BuildRunner
-from compute_agent.work.moves.mover import Mover
-from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import PowerSync
 from compute_agent.work.restarts import Restarts
-from compute_agent.work.termination import Termination
 from fleet import conf as fleet_conf
 from fleet import context, errors, service
 from fleet.agent import connection, host_names, identity, presence
@@ -220,17 +214,7 @@ def _serve(
     host: Host, here: connection.Connection, calls: Calls, notifications: Notifications, queues: WorkQueues
 ) -> ServedHost:
     """One host with all that works on it."""
-    host.driver.use_images(calls.builds.find_image)
-    host.driver.use_boot_data(functools.partial(calls.builds.find_boot_data, host=host.name))
-    manager = ComputeManager(
-        host,
-        BuildRunner(host, calls.builds, notifications),
-        Mover(host, calls.moves, notifications, give_back_slot=queues.give_back_slot),
-        Termination(host, calls.builds, calls.moves, queues),
-        PowerSwitch(host, calls.builds, notifications),
-        Attacher(host, calls.builds),
-        queues,
-    )
+    manager = wiring.manager_of(host, calls, notifications, queues)
     return ServedHost(host.name, here.server(host.name, manager), queues, host)
 
 

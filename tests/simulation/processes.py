@@ -14,21 +14,18 @@ import oslo_messaging
 from oslo_config import cfg
 from oslo_db import exception as db_exception
 
+from compute_agent import wiring as agent_wiring
+from compute_agent.agent import Calls
 from compute_agent.drivers.base import ComputeDriver, GuestInfo, SpawnFailed
 from compute_agent.ledger.build_calls import BuildCalls
+from compute_agent.ledger.instance_info import InstanceInfo
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.ledger.reporter import Reporter
-from compute_agent.manager import ComputeManager
 from compute_agent.node.host import Host
 from compute_agent.node.inventory import HostPolicy
 from compute_agent.work import comparison, power_sync, recovery
-from compute_agent.work.attach import Attacher
-from compute_agent.work.build import BuildRunner
-from compute_agent.work.moves.mover import Mover as AgentMover
-from compute_agent.work.power import PowerSwitch
 from compute_agent.work.restarts import Restarts
-from compute_agent.work.termination import Termination as AgentTermination
 from conductor_stub import wiring
 from conductor_stub.parts import Clients, Common, Settings
 from conductor_stub.steps.fence import Fence, Order, Outcome
@@ -55,8 +52,7 @@ from fleet.rpc.clients import (
     VolumeSchedulerAPI,
     VolumeTaskAPI,
 )
-from scheduler.compute.drivers.filter_scheduler import FilterScheduler
-from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.drivers import driver_loading
 from scheduler.compute.manager import SchedulerManager
 from tests.configuration import of_scheduler
 from tests.simulation import storage
@@ -285,9 +281,9 @@ def start_conductor(
 
 def start_scheduler(world: SimulatedWorld, bus: Bus, database: SimulatedDatabase, name: str) -> Process:
     process = Process(name)
-    feeds = ChangeFeed(database, world.clock), ChangeFeed(database, world.clock)
-    manager = HostManager(*feeds, clock=world.clock, service_down_time_s=LIMITS.service_down_time_s)
-    process.endpoints = [SchedulerManager(FilterScheduler(_scheduler_conf(), manager, Notifier()), world.clock)]
+    feed = functools.partial(ChangeFeed, database, world.clock)
+    driver = driver_loading.build_driver(_scheduler_conf(), feed, Notifier(), world.clock)
+    process.endpoints = [SchedulerManager(driver, world.clock)]
     process.of_queue[domains.VOLUME_SCHEDULER] = [storage.scheduler(world, database, LIMITS)]
     bus.serve(process, ["scheduler", domains.VOLUME_SCHEDULER])
     return process
@@ -295,7 +291,7 @@ def start_scheduler(world: SimulatedWorld, bus: Bus, database: SimulatedDatabase
 
 @functools.cache
 def _scheduler_conf() -> cfg.ConfigOpts:
-    return of_scheduler()
+    return of_scheduler(service_down_time=LIMITS.service_down_time_s)
 
 
 def start_agent(
@@ -309,6 +305,7 @@ def start_agent(
     together = Batcher(conductor, world.seconds, lambda: Signal(world))
     ledger = BuildCalls(conductor, bus.client(ComputeTaskAPI), patience, claim_timeout_s=20, batcher=together)
     moves = MoveCalls(bus.client(MigrationAPI), patience, limit_s=20)
+    calls = Calls(ledger, moves, InstanceInfo(None))
 
     def superseded(_name: str, reason: str) -> None:
         world.log("%s was superseded: %s", incarnation, reason)
@@ -318,13 +315,9 @@ def start_agent(
     hosts = {name: Host(name, each, policy, incarnation, superseded) for name, each in hypervisors.items()}
     queues = {name: WorkQueues(Executor(world, process), slots=2) for name in hosts}
     for name, host in hosts.items():
-        builder = BuildRunner(host, ledger, Notifications(None), world.seconds, _no_threads)
-        mover = AgentMover(host, moves, Notifications(None), world.seconds, _no_threads, queues[name].give_back_slot)
-        ending = AgentTermination(host, ledger, moves, queues[name])
-        switch = PowerSwitch(host, ledger, Notifications(None), _no_threads)
-        attacher = Attacher(host, ledger, _no_threads)
+        threadless = world.seconds, _no_threads
         process.of_queue[f"compute.{name}"] = [
-            ComputeManager(host, builder, mover, ending, switch, attacher, queues[name])
+            agent_wiring.manager_of(host, calls, Notifications(None), queues[name], *threadless)
         ]
     identities = {name: Identity(str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), life) for name in hosts}
     reporter = Reporter(conductor, patience, list(hosts.values()), incarnation, identities)
