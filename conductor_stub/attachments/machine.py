@@ -48,6 +48,7 @@ class AttachmentReport:
     failure: fields.LongText = ""
 
 
+@failpoints.commits_inherited(time_out="conductor.attach_overdue")
 class AttachmentMachine(TimedRow[AttachmentRow, AttachmentTimeout]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[AttachmentRow]:
         return list(attachments.lock_all(tx, uuids))
@@ -66,10 +67,6 @@ class AttachmentMachine(TimedRow[AttachmentRow, AttachmentTimeout]):
         late = AttachmentTimeout(host=host, status=row.status, device=row.device, timeout_s=timeout_s)
         _fail(tx, row, type(late).__name__, late.message, ctx)
         return late
-
-    @failpoints.commits("conductor.attach_overdue")
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> AttachmentTimeout | None:
-        return super().time_out(tx, uuid, ctx)
 
 
 @failpoints.commits("conductor.attach_done")

@@ -35,6 +35,7 @@ class TakenBuild(RequestedInstance, Protocol):
     failed_orders: list[FailedOrder]
 
 
+@failpoints.commits_inherited(refuse="conductor.fail", postpone="conductor.postpone", time_out="conductor.time_out")
 class BuildMachine(PlacedRow[RequestedInstance, errors.FleetError]):
     waiting, placing = states.SCHEDULING, states.PLACING
 
@@ -141,20 +142,6 @@ class BuildMachine(PlacedRow[RequestedInstance, errors.FleetError]):
             step = {"task_state": self.waiting, "chosen": None, "step_deadline": ctx.due(ctx.limits.retry_interval_s)}
             builds.set_columns(tx, [row.uuid for row in rows], {**step, "deadline": deadline, "updated_at": ctx.now})
         return rows
-
-    @failpoints.commits("conductor.fail")
-    def refuse(
-        self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
-    ) -> list[RequestedInstance]:
-        return super().refuse(tx, uuids, attempt, error, ctx)
-
-    @failpoints.commits("conductor.postpone")
-    def postpone(self, tx: Transaction, seen: Sequence[RequestedInstance], ctx: StepContext) -> list[RequestedInstance]:
-        return super().postpone(tx, seen, ctx)
-
-    @failpoints.commits("conductor.time_out")
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> errors.FleetError | None:
-        return super().time_out(tx, uuid, ctx)
 
 
 def since_unshelved(row: RequestedInstance, events: Sequence[EventT]) -> list[EventT]:

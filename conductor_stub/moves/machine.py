@@ -102,6 +102,7 @@ class Move:
         return not self.instance.deleted and self.instance.task_state != states.DELETING
 
 
+@failpoints.commits_inherited(take="conductor.move_take", refuse="conductor.move_refuse")
 class MoveMachine(PlacedRow[Move, Move]):
     waiting, placing = move_states.ACCEPTED, move_states.PREPARING
 
@@ -134,10 +135,6 @@ class MoveMachine(PlacedRow[Move, Move]):
         unclaimed = row.record.status in self.unclaimed
         return self.refused(tx, row, MoveTimeout.of(row.record, ctx), ctx) if unclaimed else None
 
-    @failpoints.commits("conductor.move_take")
-    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[Move]:
-        return super().take(tx, uuids, attempt, ctx)
-
     def begins(self, tx: Transaction, row: Move, ctx: StepContext) -> bool:
         """A live migration whose host, or the fleet, has no slot waits on."""
         if why := slots.taken(tx, row.record, row.record.source_compute, ctx):
@@ -146,12 +143,6 @@ class MoveMachine(PlacedRow[Move, Move]):
 
     def waits(self, row: Move) -> bool:
         return row.record.status == move_states.ACCEPTED and bool(row.record.plan.get("waits"))
-
-    @failpoints.commits("conductor.move_refuse")
-    def refuse(
-        self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
-    ) -> list[Move]:
-        return super().refuse(tx, uuids, attempt, error, ctx)
 
 
 def read(tx: Transaction, uuid: str) -> Move:

@@ -70,6 +70,7 @@ class PowerReport:
     deadline: fields.Text | None = None
 
 
+@failpoints.commits_inherited(time_out="conductor.power_overdue")
 class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
         return list(instances.lock_all(tx, uuids).values())
@@ -92,10 +93,6 @@ class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
         late = PowerTimeout(host=row.host, task=row.task_state, timeout_s=timeout_s)
         _end(tx, row, ctx, _failed(tx, row, late, ctx), type(late).__name__, late.message)
         return late
-
-    @failpoints.commits("conductor.power_overdue")
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> PowerTimeout | None:
-        return super().time_out(tx, uuid, ctx)
 
 
 @failpoints.commits("conductor.power_accept")

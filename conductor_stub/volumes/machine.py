@@ -54,6 +54,7 @@ class VolumeTimeout(errors.FleetError):
         return cls(kind=kind, wanted=_WANTED[row.status], timeout_s=timeout_s, step=str(row.step), place=place)
 
 
+@failpoints.commits_inherited(take="conductor.volume_take", refuse="conductor.volume_refuse")
 class VolumeMachine(PlacedRow[VolumeRow, VolumeRow]):
     waiting, placing = volume_states.SCHEDULING, volume_states.PLACING
 
@@ -79,10 +80,6 @@ class VolumeMachine(PlacedRow[VolumeRow, VolumeRow]):
     def timed_out(self, tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
         return give_up(tx, row, VolumeTimeout.of(row, ctx), ctx)
 
-    @failpoints.commits("conductor.volume_take")
-    def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[VolumeRow]:
-        return super().take(tx, uuids, attempt, ctx)
-
     def put_back(
         self,
         tx: Transaction,
@@ -102,12 +99,6 @@ class VolumeMachine(PlacedRow[VolumeRow, VolumeRow]):
         if refusals > ctx.limits.claim_refusals:
             return give_up(tx, row, refusal, ctx, plan=plan)
         return volumes.write(tx, row, ctx.now, plan=plan)
-
-    @failpoints.commits("conductor.volume_refuse")
-    def refuse(
-        self, tx: Transaction, uuids: Collection[str], attempt: int, error: Exception, ctx: StepContext
-    ) -> list[VolumeRow]:
-        return super().refuse(tx, uuids, attempt, error, ctx)
 
 
 def listed(tried: Sequence[Mapping[str, object]]) -> str:

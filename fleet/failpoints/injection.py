@@ -2,15 +2,17 @@
 """Named points at which fault tests make a daemon die, hang, fail or slow down. Off unless a daemon is armed.
 
 Code passes a point with ``hit(NAME)``. A transaction has two points (written but not committed; committed but not yet
-reported), declared with ``@commits(NAME)`` on its function, or for several works in one transaction with
-``@commits_all``. While nothing is armed, a point costs one comparison. ``fleet.conf.load_config`` calls ``arm`` once.
-The actions are in a file that is read again whenever it changes, so a test arms and disarms running daemons.
+reported), declared with ``@commits(NAME)`` on its function, with ``@commits_inherited`` on its class if another class
+has the function, or for several works in one transaction with ``@commits_all``. While nothing is armed, a point costs
+one comparison. ``fleet.conf.load_config`` calls ``arm`` once. The actions are in a file that is read again whenever it
+changes, so a test arms and disarms running daemons.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import os
 import pathlib
 import random
@@ -31,6 +33,7 @@ from fleet.objects import fields
 
 LOG = logging.getLogger(__name__)
 Work = TypeVar("Work", bound=Callable[..., Any])
+Owner = TypeVar("Owner")
 
 OPTS = [
     cfg.BoolOpt(
@@ -116,6 +119,25 @@ def commits_all(marked: Iterable[object]) -> Callable[[Work], Work]:
         return work
 
     return mark
+
+
+def commits_inherited(**steps: str) -> Callable[[type[Owner]], type[Owner]]:
+    """Mark methods that a class inherits, by their names: each class names its own transactions."""
+
+    def mark(owner: type[Owner]) -> type[Owner]:
+        for name, step in steps.items():
+            setattr(owner, name, commits(step)(_copy(getattr(owner, name))))
+        return owner
+
+    return mark
+
+
+def _copy(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return own
 
 
 def _steps(work: object) -> tuple[str, ...]:

@@ -158,7 +158,25 @@ def test_every_name_is_passed_somewhere() -> None:
         for path in (ROOT / package).rglob("*.py")
     )
     assert sorted(names.STEPS) == sorted(re.findall(r'failpoints\.hit\("([\w.]+)"\)', code))
-    assert sorted(names.TRANSACTIONS) == sorted(re.findall(r'@failpoints\.commits\("([\w.]+)"\)', code))
+    inherited = re.findall(r"@failpoints\.commits_inherited\(([^)]*)\)", code)
+    marked = re.findall(r'@failpoints\.commits\("([\w.]+)"\)', code)
+    assert sorted(names.TRANSACTIONS) == sorted(marked + re.findall(r'"([\w.]+)"', "".join(inherited)))
+
+
+def test_an_inherited_method_passes_the_points_of_its_own_class() -> None:
+    class Base:
+        def end(self, number: int) -> int:
+            return number + 1
+
+    @failpoints.commits_inherited(end="first.end")
+    class First(Base):
+        pass
+
+    class Second(Base):
+        pass
+
+    assert [2, 2] == [First().end(1), Second().end(1)]
+    assert [("first.end",), None] == [getattr(each.end, "failpoints", None) for each in (First, Second)]
 
 
 @pytest.mark.parametrize("name", [*names.TRANSACTIONS, *names.STEPS])
