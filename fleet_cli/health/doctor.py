@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
-from importlib import metadata
 
 from oslo_config import cfg
 
 from fleet import errors
 from fleet.checks import findings, option_check, required
 from fleet.checks.findings import Finding
-from fleet.client import argument_types
+from fleet.client import argument_types, offers
 from fleet.db.connection import tls
 from fleet.doctor import examination
 from fleet.rpc import nova_broker
@@ -66,8 +65,7 @@ class Doctor(finding_list.FindingLister):
             return found + broker
         with conductor.impatient(parsed_args.timeout):
             if nova_broker.is_active(conf):
-                (entry,) = metadata.entry_points(group=_NOVA)
-                return found + broker + [examination.ping(conductor, "scheduler"), *entry.load()(conf)]
+                return found + broker + [examination.ping(conductor, "scheduler"), *offers.load(_NOVA)(conf)]
             return found + broker + examination.daemons(conductor, _sample(parsed_args.hosts))
 
 

@@ -11,10 +11,9 @@ import dataclasses
 import datetime
 import itertools
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 
 from fleet import states
-from fleet.client import argument_types, connection, pages, ways
+from fleet.client import argument_types, connection, offers, pages, ways
 from fleet.objects.answers.hosts import AggregateView, HostView
 from fleet.objects.maintenance import MOST_HOSTS
 from fleet.objects.waves import ENTRY_POINTS, WavesGoal, WavesPlan
@@ -70,10 +69,9 @@ class _Command(command.Lister):
             requests = planning.of_instances(self.conductor, guests, *asked, live=True)
             everybody = [each.uuid for each in state.instances if each.host and promised]
             anew = planning.of_instances(self.conductor, everybody, *asked)
-            (entry,) = metadata.entry_points(group=ENTRY_POINTS)
             done = itertools.count(1)
             with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES) as shown:
-                plan: WavesPlan = entry.load()(
+                plan: WavesPlan = offers.load(ENTRY_POINTS)(
                     *(self.app.conf, state, WavesGoal(hosts, parsed_args.at_a_time, promised)),
                     *(lambda uuid: planning.known(requests, uuid), lambda host: shown.show(next(done), host)),
                     lambda uuid: planning.known(anew, uuid),

@@ -7,13 +7,12 @@ import contextlib
 import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from typing import TypeVar
 
 from oslo_config import cfg
 
 from fleet import errors
-from fleet.client import connection, pages
+from fleet.client import connection, offers, pages
 from fleet.client.calls import Calls
 from fleet.db.engine.database import Database
 from fleet.db.feed import domains, feed_queries
@@ -42,8 +41,7 @@ def state(conf: cfg.ConfigOpts, command: str) -> Changes:
     :raises connection.CommandFailed: no database is configured
     """
     if nova_broker.is_active(conf):
-        (entry,) = metadata.entry_points(group=_OF_NOVA)
-        found: Changes = entry.load()(conf)
+        found: Changes = offers.load(_OF_NOVA)(conf)
         return _in_order(found)
     with _database(conf, command) as database:
         return _in_order(ChangeFeed(database, with_images=True).read(0))

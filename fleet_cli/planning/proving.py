@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
 from fleet import errors
-from fleet.client import pages
+from fleet.client import offers, pages
 from fleet.db.feed.feed import Changes
 from fleet.objects.survival import ENTRY_POINTS, REMAINING, REPORT, Loss, Remaining, Report
 from fleet.objects.whatif import Demand
@@ -40,7 +39,6 @@ def remaining(
 def _run(
     shown_by: Any, name: str, state: Changes, losses: Sequence[Loss], more: Sequence[Demand], limit_s: float
 ) -> Any:
-    (entry,) = metadata.entry_points(group=ENTRY_POINTS, name=name)
     done = itertools.count(1)
     verbose = shown_by.app.options.verbose_level
 
@@ -53,7 +51,7 @@ def _run(
         return found
 
     with progress.shown(len(losses), "losses", verbose, LINES) as shown:
-        return entry.load()(
+        return offers.load(ENTRY_POINTS, name)(
             *(shown_by.app.conf, state, losses, requests_of, *more),
             lambda name: shown.show(next(done), name),
             limit_s,

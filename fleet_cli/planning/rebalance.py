@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Mapping, Sequence, Set
-from importlib import metadata
 
-from fleet.client import argument_types, connection, ways
+from fleet.client import argument_types, connection, offers, ways
 from fleet.objects.rebalance import BALANCE, ENTRY_POINTS, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
 from fleet_cli.base import build_arguments, command, database_command, listing
 from fleet_cli.base.output import progress
@@ -126,10 +125,9 @@ class Rebalance(command.Lister):
         asked = (self.app.options.verbose_level, _LINES)
         requests = planning.of_instances(self.conductor, guests, *asked, live=True)
         anew = planning.of_instances(self.conductor, guests if goal.promised else (), *asked)
-        (entry,) = metadata.entry_points(group=ENTRY_POINTS)
         done = itertools.count(1)
         with progress.shown(_DOINGS, "steps", self.app.options.verbose_level, _LINES) as shown:
-            plan: Plan = entry.load()(
+            plan: Plan = offers.load(ENTRY_POINTS)(
                 *(self.app.conf, state, goal, lambda uuid: planning.known(requests, uuid)),
                 lambda doing: shown.show(min(next(done), _DOINGS), doing),
                 lambda uuid: planning.known(anew, uuid),

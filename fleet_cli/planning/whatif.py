@@ -11,10 +11,9 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 
 from fleet import errors
-from fleet.client import argument_types, connection
+from fleet.client import argument_types, connection, offers
 from fleet.db.feed.feed import Shown
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.whatif import ENTRY_POINTS, RATIOS, VOLUME_RATIO, Change, Demand
@@ -101,10 +100,11 @@ class WhatIf(command.Lister):
         return ("figure", *figures), rows
 
     def _run(self, domain: Domain, state: Shown, change: Change, demands: Sequence[Demand]) -> JSONObject:
-        (entry,) = metadata.entry_points(group=ENTRY_POINTS, name=domain.entry)
         done = itertools.count(1)
         with progress.shown(len(demands), "requests", self.app.options.verbose_level, _LINES) as shown:
-            return entry.load()(self.app.conf, state, change, demands, lambda _one: shown.show(next(done), ""))
+            return offers.load(ENTRY_POINTS, domain.entry)(
+                self.app.conf, state, change, demands, lambda _one: shown.show(next(done), "")
+            )
 
 
 def ratio(text: str) -> tuple[str, float]:

@@ -7,12 +7,11 @@ Called by :mod:`fleet_cli.manage`.
 from __future__ import annotations
 
 import argparse
-from importlib import metadata
 
 from fleet import errors
 from fleet.checks import findings
 from fleet.checks.findings import Finding
-from fleet.client import argument_types
+from fleet.client import argument_types, offers
 from fleet.rpc import nova_broker
 from fleet_cli.health import finding_list
 
@@ -45,8 +44,7 @@ class NovaCheck(finding_list.FindingLister):
             return [findings.bad("options", "[nova] transport_url is not set", "See docs/nova.md.")]
         if parsed_args.nova_python and not parsed_args.nova_conf:
             raise errors.InvalidInput(field="--nova-python", reason="needs --nova-conf")
-        (entry,) = metadata.entry_points(group=_CHECK)
-        found: list[Finding] = entry.load()(
+        found: list[Finding] = offers.load(_CHECK)(
             self.app.conf, parsed_args.nova_conf, parsed_args.nova_python, parsed_args.requests, parsed_args.server
         )
         return found

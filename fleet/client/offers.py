@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that services offer to commands as entry points: commands import no service.
+
+Called by the commands that plan, and by those that look at a nova cloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+from fleet.client.calls import CommandFailed
+
+
+def load(group: str, name: str | None = None) -> Callable[..., Any]:
+    """Return the function that a service offers in this group, or in this group by this name.
+
+    :raises CommandFailed: no installed service offers it
+    """
+    for entry in metadata.entry_points(group=group):
+        if name in (None, entry.name):
+            found: Callable[..., Any] = entry.load()
+            return found
+    offer = group if name is None else f"{group} {name}"
+    raise CommandFailed(f"no service that is installed here offers {offer}: install the package fleet again")
