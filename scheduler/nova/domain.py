@@ -14,7 +14,6 @@ from fleet import capacity
 from fleet.objects import RequestSpec
 from scheduler.compute.domain import columns
 from scheduler.compute.domain.consumption import consumption
-from scheduler.compute.domain.liveness import is_up, steady_until
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.tracked_instance import read_placed
 from scheduler.compute.domain.virtual_machines import REQUESTS, VIRTUAL_MACHINES
@@ -35,6 +34,7 @@ from scheduler.nova.inventory_filters import (
 )
 from scheduler.nova.request import NovaRequest
 from scheduler.nova.rows import InstanceRow, NodeRow
+from scheduler.state.liveness import is_up, steady_until
 
 #: Tasks of a move whose destination has claimed, or that is over.
 _CLAIMED = ("resize_migrating", "resize_migrated", "resize_finish", "resize_reverting", "rebuild_spawning")

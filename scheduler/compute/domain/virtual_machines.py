@@ -13,13 +13,13 @@ from scheduler.compute.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row
 from scheduler.compute.domain.consumption import consumption, held
 from scheduler.compute.domain.host_metrics import HostMetrics
 from scheduler.compute.domain.host_state import DEFAULTS, Capabilities, RowState
-from scheduler.compute.domain.liveness import is_up, steady_until
 from scheduler.compute.domain.request_faces import RequestFaces
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.tracked_instance import has_moved, is_gone, is_over, picked, read_placed
 from scheduler.compute.domain.views import VIEWS
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.domain import Defaults, Domain, Layout, Requests, Rows
+from scheduler.state.liveness import is_up, steady_until
 
 
 def _host_state(hosts: Candidates, row: int) -> object:

@@ -10,9 +10,9 @@ from oslo_config import cfg
 
 from fleet.objects import RequestSpec
 from fleet.reasons import Reason
-from scheduler.compute.domain.liveness import is_up
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.state.liveness import is_up
 
 
 class ComputeFilter(ColumnFilter):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleet.json_codec import JSONMapping
-from scheduler.compute.domain.liveness import is_up, steady_until
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Defaults, Domain, Held, Layout, Requests, Rows, Words
+from scheduler.state.liveness import is_up, steady_until
 from scheduler.volumes.domain import default_plugins
 from scheduler.volumes.domain.capabilities import Kind
 from scheduler.volumes.domain.columns import NUMBERS, OFTEN_UNIFORM, read_row

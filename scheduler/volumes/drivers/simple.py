@@ -10,8 +10,8 @@ import numpy
 
 from fleet.context import RequestContext
 from fleet.reasons import Reason
-from scheduler.compute.domain.liveness import is_up
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.state.liveness import is_up
 from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.drivers.unweighed import Found, Unweighed
 

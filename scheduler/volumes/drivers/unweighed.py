@@ -14,11 +14,11 @@ import numpy
 from fleet.context import RequestContext
 from fleet.objects import Place, Selection
 from fleet.reasons import Reason
-from scheduler.compute.domain.liveness import is_up
 from scheduler.engine.decision import Decision, Pick, StateAge
 from scheduler.engine.filtering import Tally
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.table import Key
+from scheduler.state.liveness import is_up
 from scheduler.volumes.domain.domain import consumption
 from scheduler.volumes.domain.request import VolumeRequest
 from scheduler.volumes.drivers.driver import Scheduler, selected

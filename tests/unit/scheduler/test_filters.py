@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 from scheduler.compute import filters
-from scheduler.compute.domain import liveness
+from scheduler.state import liveness
 from tests import factories
 from tests.factories import NOW, PlacedInstance, Service, aggregate, node, request, uuid
 from tests.unit.scheduler.judging import passed
