@@ -20,6 +20,7 @@ from fleet.db.instances.waiting import queued_builds
 from fleet.db.volumes import volumes
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import BootData
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.objects.quota import Quota
 
 FIRST_ATTEMPT = 1
@@ -62,7 +63,7 @@ class Acceptance:
 @failpoints.commits("conductor.accept")
 def insert_all(
     tx: Transaction, acceptances: Sequence[Acceptance], default: Quota, reserving: Reserving | None = None
-) -> list[JSONObject | None | errors.FleetError]:
+) -> list[AcceptedRequest | None | errors.FleetError]:
     """Write the rows of each. Where an earlier request had the same token, return its answer instead of None.
 
     A request above the quota of its project is refused alone; those after it are judged as if it had not been there.
@@ -86,7 +87,7 @@ def _insert(
     free: FreeAddresses,
     existing: Collection[str],
     reserving: Reserving | None,
-) -> JSONObject | None | errors.FleetError:
+) -> AcceptedRequest | None | errors.FleetError:
     request, token = accepted.request, accepted.token
     try:
         first = token.first_answer(tx) if token and token.key in found.tokens else None

@@ -9,13 +9,13 @@ from __future__ import annotations
 from conductor_stub.steps import client_token
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.instances import builds
-from fleet.json_codec import JSONObject
+from fleet.objects.answers.instances import AcceptedRequest
 
 
 class ClientToken(client_token.ClientToken):
     """The token of a build request."""
 
-    def first_answer(self, connection: Transaction | Connection) -> JSONObject | None:
+    def first_answer(self, connection: Transaction | Connection) -> AcceptedRequest | None:
         """The answer of ``create`` to the first request with this token; None if there was none.
 
         :raises errors.Conflict: that request was a different one

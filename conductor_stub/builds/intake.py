@@ -41,6 +41,7 @@ from fleet.db.tables.catalog import GroupRow
 from fleet.hardware.aliases import Aliases
 from fleet.json_codec import JSONObject
 from fleet.objects import BootData, BuildRequest, Flavor, Zone, network
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class Intake:
         :param zone_of_others: zone of the hosts that are in no aggregate with a zone
         """
         self._database = database
-        self._writes: GroupCommit[Acceptance, JSONObject | None] = grouped(self._write_all, key=Acceptance.key)
+        self._writes: GroupCommit[Acceptance, AcceptedRequest | None] = grouped(self._write_all, key=Acceptance.key)
         self._placement = placement
         self._limits = limits
         self._default_zone = default_zone or ""
@@ -86,13 +87,13 @@ class Intake:
         self._unjudged = unjudged
         self._zone_of_others = zone_of_others
 
-    def _write_all(self, acceptances: Sequence[Acceptance]) -> Sequence[JSONObject | None | errors.FleetError]:
+    def _write_all(self, acceptances: Sequence[Acceptance]) -> Sequence[AcceptedRequest | None | errors.FleetError]:
         return self._database.write(insert_all, acceptances, self._limits.default_quota, self._reserving)
 
-    def accept(self, context: RequestContext, request: BuildRequest, client_token: str | None = None) -> JSONObject:
-        """Return ``reservation_id`` and ``instances`` (uuid and name of each), after they are written.
-
-        ``warnings`` are sentences about parts of the request that no filter judges; without them the key is missing.
+    def accept(
+        self, context: RequestContext, request: BuildRequest, client_token: str | None = None
+    ) -> AcceptedRequest:
+        """Return the instances after they are written.
 
         :param client_token: a repeated request with the same token gets the answer of the first one
         :raises errors.InvalidInput: naming the field, also of a zone or a host that is not there; errors.NotFound: no such
@@ -104,7 +105,7 @@ class Intake:
             self._database, token.first_answer if token else None, lambda: self._accept(context, request, token)
         )
 
-    def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> JSONObject:
+    def _accept(self, context: RequestContext, request: BuildRequest, token: ClientToken | None) -> AcceptedRequest:
         stored, rows, remarks = self._planned(context, request)
         data = self._boot_data(context, request)
         reserved = self._reserved(context, request, stored)
@@ -155,7 +156,7 @@ class Intake:
         times = self._limits.queue_recheck_interval_s, self._limits.queue_patience_s
         return self._database.read(queued_builds.behind, shape, until, *times, row["created_at"])
 
-    def _accept_queued(self, context: RequestContext, acceptance: Acceptance) -> JSONObject:
+    def _accept_queued(self, context: RequestContext, acceptance: Acceptance) -> AcceptedRequest:
         first = self._writes.write(acceptance)
         if first is not None:
             return first
@@ -253,12 +254,14 @@ class Intake:
         return self._waits.get(context.project_id or "", self._waits.get("*", 0))
 
 
-def _answer(stored: JSONObject, rows: Sequence[JSONObject]) -> JSONObject:
-    instances = [{"uuid": row["uuid"], "name": row["name"]} for row in rows]
-    return {"reservation_id": stored["reservation_id"], "instances": instances}
+def _answer(stored: JSONObject, rows: Sequence[JSONObject]) -> AcceptedRequest:
+    return {
+        "reservation_id": stored["reservation_id"],
+        "instances": [{"uuid": row["uuid"], "name": row["name"]} for row in rows],
+    }
 
 
-def _remarked(answer: JSONObject, remarks: Sequence[str]) -> JSONObject:
+def _remarked(answer: AcceptedRequest, remarks: Sequence[str]) -> AcceptedRequest:
     return {**answer, "warnings": list(remarks)} if remarks else answer
 
 

@@ -14,6 +14,7 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import BuildRequest, Place, fields, request_keys
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint, require_size
 
@@ -71,7 +72,7 @@ class ComputeTaskManager(AgentTaskManager):
     @endpoint
     def create(
         self, context: RequestContext, request: JSONObject, client_token: fields.Token | None = None
-    ) -> JSONObject:
+    ) -> AcceptedRequest:
         require_size(request, "request")
         warnings = request_keys.examine(request)
         accepted = self._intake.accept(context, BuildRequest.from_wire(request), client_token)

@@ -16,6 +16,7 @@ from oslo_utils import uuidutils
 
 from fleet import errors
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.objects.answers.volumes import MadeVolumes
 from fleet.rpc.clients import OperatorCalls
 from fleet.rpc.clients.operator.volumes import Token
@@ -72,7 +73,7 @@ class Calls(abc.ABC):
         """Make later calls for this project and this user."""
         self.project_id, self.user_id = project_id, user_id
 
-    def create(self, request: JSONObject, client_token: str | None = None) -> JSONObject:
+    def create(self, request: JSONObject, client_token: str | None = None) -> AcceptedRequest:
         """Request a build. After a timeout it is repeated once, with a token that prevents a second build.
 
         :param client_token: the user's own; by default a new one, if all conductors know tokens
@@ -80,7 +81,7 @@ class Calls(abc.ABC):
         return self._once(lambda token: self._create(request, token), client_token)
 
     @abc.abstractmethod
-    def _create(self, request: JSONObject, token: str | None) -> JSONObject:
+    def _create(self, request: JSONObject, token: str | None) -> AcceptedRequest:
         """Request a build once."""
 
     def create_volumes(self, request: JSONObject, client_token: str | None = None) -> MadeVolumes:

@@ -17,6 +17,7 @@ from fleet import context
 from fleet.checks import required
 from fleet.client.calls import Calls, CommandFailed, Record, nobody_takes
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.rpc import clients, nova_broker, transport
 from fleet.rpc.rabbit import broker
 
@@ -84,7 +85,7 @@ class Connection(Calls):
         made.user_name = _login()
         return made
 
-    def _create(self, request: JSONObject, token: str | None) -> JSONObject:
+    def _create(self, request: JSONObject, token: str | None) -> AcceptedRequest:
         return self._served_by("conductor").tasks.create(self._context(), request, token)
 
     def terminate(self, uuids: list[str]) -> None:

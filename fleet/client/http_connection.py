@@ -16,6 +16,7 @@ import urllib3
 
 from fleet.client.calls import AnswerLost, Calls, CommandFailed
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.rpc import batch_answers
 from fleet.rpc.rabbit import broker
 
@@ -64,8 +65,8 @@ class HttpConnection(Calls):
     def ask(self, method: str, **arguments: object) -> object:
         return self._call("operator", method, arguments)
 
-    def _create(self, request: JSONObject, token: str | None) -> JSONObject:
-        answer: dict[str, object] = self._call("compute_task", "create", {"request": request, "client_token": token})
+    def _create(self, request: JSONObject, token: str | None) -> AcceptedRequest:
+        answer: AcceptedRequest = self._call("compute_task", "create", {"request": request, "client_token": token})
         return answer
 
     def terminate(self, uuids: list[str]) -> None:

@@ -16,6 +16,7 @@ from fleet import errors
 from fleet.context import RequestContext
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Flavor, ImageRecord
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.rpc import transport
 from fleet.rpc.clients import ComputeTaskAPI, OperatorAPI, OperatorCalls, SchedulerAPI
 from fleet_api.requests.calls import AWAY, Calls
@@ -40,7 +41,7 @@ class Conductor:
         """Call a method of the namespace ``operator``. :meth:`operator` has a method for each, with types."""
         return self._operator.call(self._caller(request), method, **arguments)
 
-    def create(self, request: falcon.Request, wanted: JSONObject, token: str | None) -> JSONObject:
+    def create(self, request: falcon.Request, wanted: JSONObject, token: str | None) -> AcceptedRequest:
         """Request a build. :param token: makes the request safe to repeat"""
         return self._tasks.create(self._caller(request), wanted, token)
 

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from fleet import errors, states
 from fleet.json_codec import JSONMapping, JSONObject
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet_api.access import identity, rules
 from fleet_api.requests import answers, bodies, guard, microversions, paging
 from fleet_api.requests.conductor import Conductor
@@ -109,7 +110,7 @@ class Servers:
         if self._conductor.takes_passwords():
             build["admin_password"] = self._passwords()
 
-    def _create(self, request: falcon.Request, build: JSONObject) -> JSONObject:
+    def _create(self, request: falcon.Request, build: JSONObject) -> AcceptedRequest:
         """:raises errors.FleetError: as the conductor does; naming the field of a flavor, volume or network not there"""
         try:
             return self._conductor.create(request, build, request.get_header(IDEMPOTENCY_KEY))

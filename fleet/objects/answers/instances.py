@@ -16,6 +16,21 @@ from fleet.objects.answers.volumes import AttachmentView
 from fleet.objects.plans import StoredFailure
 
 
+class MadeInstance(TypedDict):
+    """An instance that a request has created."""
+
+    uuid: str
+    name: str
+
+
+class AcceptedRequest(TypedDict):
+    """The instances of a request. :param warnings: about keys and parts of it that nothing judges; missing without any"""
+
+    reservation_id: str
+    instances: list[MadeInstance]
+    warnings: NotRequired[list[str]]
+
+
 class InstanceImage(TypedDict):
     """The image of an instance, as its request named it."""
 

@@ -8,6 +8,7 @@ from oslo_utils import uuidutils
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import FailedAttempt, network
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.rpc import versions
 from fleet.rpc.clients.api import API, Message
 
@@ -35,7 +36,7 @@ class ComputeTaskAPI(API):
     topic = "conductor"
     namespace = "compute_task"
 
-    def create(self, context: RequestContext, request: JSONObject, client_token: str | None = None) -> JSONObject:
+    def create(self, context: RequestContext, request: JSONObject, client_token: str | None = None) -> AcceptedRequest:
         """Request builds. The message has a token in any case: a driver publishes a message again if it loses the connection
         before the broker confirms, and two conductors may receive it.
 
@@ -56,7 +57,7 @@ class ComputeTaskAPI(API):
         else:
             newer["client_token"] = uuidutils.generate_uuid()
         version = max(since, key=versions.parse, default="")
-        answer: JSONObject = self._ask(context, Message("create", said, version, newer, TOKENS_SINCE))
+        answer: AcceptedRequest = self._ask(context, Message("create", said, version, newer, TOKENS_SINCE))
         return answer
 
     def takes_passwords(self) -> bool:
