@@ -28,7 +28,7 @@ def manager_of(
     clock: Callable[[], float] = time.monotonic,
     within: time_limit.Within = time_limit.run_within,
 ) -> ComputeManager:
-    """Return the endpoint of ``host``.
+    """Return the endpoint of ``host``, whose driver then finds images and boot data in the ledger.
 
     :param clock: seconds, for how long work takes
     :param within: runs the work of a driver that may hang

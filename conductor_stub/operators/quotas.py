@@ -14,7 +14,7 @@ from fleet.db.catalog import quotas
 from fleet.db.engine.database import Database
 from fleet.objects import fields
 from fleet.objects.answers.catalog import OwnLimits, QuotaView
-from fleet.objects.quota import RESOURCES, Limit, Limits, Quota, Resource
+from fleet.objects.quota import RESOURCES, Limit, Quota, Resource
 from fleet.rpc import versions
 from fleet.rpc.endpoint import endpoint
 
@@ -67,9 +67,9 @@ class QuotaManager:
     ) -> None:
         self._acts.write(context, act, project_id, lambda tx: quotas.own(tx, project_id), work, *args)
 
-    def _limits(self, project_id: str, own: Limits) -> OwnLimits:
+    def _limits(self, project_id: str, own: dict[str, int]) -> OwnLimits:
         return {
             "project_id": project_id,
             "limits": self._default_quota.with_own(own).to_wire(),
-            "own": {name: limit for name, limit in own.items() if limit is not None},
+            "own": own,
         }

@@ -18,8 +18,8 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.engine.list_search import Search
 from fleet.db.instances import instance_search
 from fleet.db.instances.instance_search import FoundInstance
-from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volume_search
+from fleet.db.volumes.volume_search import FoundVolume
 from fleet.objects import fields
 from fleet.objects.answers.instances import InstanceFound, InstancesFound
 from fleet.objects.answers.volumes import VolumeFound, VolumesFound
@@ -125,7 +125,7 @@ def _instance(row: FoundInstance, label: str | None) -> InstanceFound:
     return shown
 
 
-def _volume(row: VolumeRow) -> VolumeFound:
+def _volume(row: FoundVolume) -> VolumeFound:
     return {
         "uuid": row.uuid,
         "name": row.name,

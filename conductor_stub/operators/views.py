@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows as operators see them: plain data, times as ISO 8601 text in UTC.
 
-Called by the modules beside it, and by the managers of maintenance, balancing and recovery.
+Called by the modules beside it.
 """
 
 from __future__ import annotations

@@ -16,11 +16,14 @@ from fleet.client.calls import CommandFailed
 def load(group: str, name: str | None = None) -> Callable[..., Any]:
     """Return the function that a service offers in this group, or in this group by this name.
 
-    :raises CommandFailed: no installed service offers it
+    :raises CommandFailed: no installed service offers it, or several do
     """
-    for entry in metadata.entry_points(group=group):
-        if name in (None, entry.name):
-            found: Callable[..., Any] = entry.load()
-            return found
-    offer = group if name is None else f"{group} {name}"
-    raise CommandFailed(f"no service that is installed here offers {offer}: install the package fleet again")
+    offered = [each for each in metadata.entry_points(group=group) if name in (None, each.name)]
+    if len(offered) != 1:
+        offer = group if name is None else f"{group} {name}"
+        number = (
+            f"{len(offered)} packages offer {offer}" if offered else f"nothing that is installed here offers {offer}"
+        )
+        raise CommandFailed(f"{number}: install the package fleet again, and nothing else that has its name")
+    found: Callable[..., Any] = offered[0].load()
+    return found

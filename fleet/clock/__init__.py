@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of a process, passed as an argument so that tests can set it. ``skew`` measures its difference to the
-database's.
+"""The clock of a process, passed as an argument so that tests can set it, and times as text. ``skew`` measures its
+difference to the database's.
 """
 
 from __future__ import annotations

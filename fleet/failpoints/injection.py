@@ -126,6 +126,7 @@ def commits_inherited(**steps: str) -> Callable[[type[Owner]], type[Owner]]:
 
     def mark(owner: type[Owner]) -> type[Owner]:
         for name, step in steps.items():
+            assert name not in vars(owner), f"{owner.__name__} has its own {name}: mark that with commits"
             setattr(owner, name, commits(step)(_copy(getattr(owner, name))))
         return owner
 

@@ -41,6 +41,7 @@ class Aggregate:
             "name": self.name,
             "hosts": list(self.hosts),
             "metadata": dict(self.metadata),
+            # What is sent was read from a row, which has one.
             "uuid": self.uuid or "",
             "created_at": self.created_at,
             "updated_at": self.updated_at,

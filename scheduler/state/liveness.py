@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests which services are alive, by their last heartbeat.
 
-Called by :mod:`scheduler.compute.filters.compute`, and by the domains of virtual machines and of volumes.
+Called by :mod:`scheduler.compute.filters.compute`, by the domains of virtual machines, of volumes and of nova, and by two
+drivers for volumes.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def look(
     return Found(frozenset(row.name for row in of_part[_KEYS]), used.intersection(tokens), left)
 
 
-def show(connection: Transaction | sa.Connection, project_id: str) -> tuple[Limits, collections.Counter[str]]:
+def show(connection: Transaction | sa.Connection, project_id: str) -> tuple[dict[str, int], collections.Counter[str]]:
     """The limits that a project has of its own, and what it uses of each resource."""
     used: collections.Counter[str] = collections.Counter()
     for kind in KINDS:
@@ -230,13 +230,13 @@ def show(connection: Transaction | sa.Connection, project_id: str) -> tuple[Limi
     return own(connection, project_id), used
 
 
-def own(connection: Transaction | sa.Connection, project_id: str) -> Limits:
+def own(connection: Transaction | sa.Connection, project_id: str) -> dict[str, int]:
     """The limits that a project has of its own."""
     row = connection.execute(sa.select(QUOTAS).where(QUOTAS.c.project_id == project_id)).one_or_none()
     return {} if row is None else _own(row)
 
 
-def list_all(connection: sa.Connection) -> dict[str, Limits]:
+def list_all(connection: sa.Connection) -> dict[str, dict[str, int]]:
     """The limits of the projects that have some of their own, by project."""
     return {row.project_id: _own(row) for row in connection.execute(_WITH_LIMITS)}
 
@@ -302,5 +302,5 @@ def _used(
     return found
 
 
-def _own(row: QuotaRow) -> Limits:
+def _own(row: QuotaRow) -> dict[str, int]:
     return {name: limit for name in RESOURCES if (limit := getattr(row, name)) is not None}

@@ -14,7 +14,7 @@ from fleet import balance_states, errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import lookup
 from fleet.db.tables import models
-from fleet.db.tables.hosts import AggregateRow
+from fleet.db.tables.hosts import AggregateRow, MetadataRow
 from fleet.db.tables.sql_types import AnyRow
 from fleet.objects import Aggregate
 from fleet.objects.aggregate import ZONE, zones_of
@@ -235,8 +235,8 @@ def _whole(connection: Transaction | sa.Connection, found: Sequence[AnyRow]) -> 
     said = (
         sa.select(METADATA).where(METADATA.c.aggregate_id.in_(keys)).order_by(METADATA.c.aggregate_id, METADATA.c.key)
     )
-    for row in connection.execute(said):
-        metadata[row.aggregate_id][row.key] = row.value
+    for each in cast("Sequence[MetadataRow]", connection.execute(said).all()):
+        metadata[each.aggregate_id][each.key] = each.value
     return [
         Aggregate(
             row.id, row.name, hosts[row.id], metadata[row.id], row.uuid, _text(row.created_at), _text(row.updated_at)

@@ -190,3 +190,11 @@ aggregate_metadata = sa.Table(
     sa.Column("key", NAME, primary_key=True),
     sa.Column("value", NAME, nullable=False),
 )
+
+
+class MetadataRow(Protocol):
+    """A row of aggregate_metadata."""
+
+    aggregate_id: int
+    key: str
+    value: str

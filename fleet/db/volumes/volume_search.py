@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+import datetime
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
 from fleet.db.engine.list_search import Found, Search, Searched, read
 from fleet.db.tables.sql_types import Values
-from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
 
 VOLUMES = volumes.VOLUMES
@@ -35,11 +35,26 @@ _SEARCHED = Searched(
 FILTERS = ("host", "project_id")
 
 
-def find(connection: sa.Connection, search: Search, filters: Values, sees_places: bool) -> Found[VolumeRow]:
+class FoundVolume(Protocol):
+    """A row that is found."""
+
+    uuid: str
+    name: str
+    project_id: str | None
+    host: str | None
+    pool: str | None
+    status: str
+    step: str | None
+    size_gb: int
+    volume_type: str | None
+    created_at: datetime.datetime
+
+
+def find(connection: sa.Connection, search: Search, filters: Values, sees_places: bool) -> Found[FoundVolume]:
     """Return the live volumes that match.
 
     :param filters: of FILTERS; None does not filter
     :raises errors.InvalidInput: see :func:`fleet.db.engine.list_search.read`
     """
     where = [_LIVE, *(VOLUMES.c[name] == value for name, value in filters.items() if value is not None)]
-    return cast("Found[VolumeRow]", read(connection, _SEARCHED, search, where, sees_places))
+    return cast("Found[FoundVolume]", read(connection, _SEARCHED, search, where, sees_places))

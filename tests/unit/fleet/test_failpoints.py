@@ -176,6 +176,8 @@ def test_an_inherited_method_passes_the_points_of_its_own_class() -> None:
         pass
 
     assert [2, 2] == [First().end(1), Second().end(1)]
+    with pytest.raises(AssertionError, match="First has its own end"):
+        failpoints.commits_inherited(end="other.end")(First)
     assert [("first.end",), None] == [getattr(each.end, "failpoints", None) for each in (First, Second)]
 
 
