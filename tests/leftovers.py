@@ -41,6 +41,20 @@ class Keeper(Protocol):
 KEEPERS: list[Keeper] = []
 #: Children of ours whose own children count as ours.
 PARENTS: list[int] = []
+#: Threads that ran when the present test began. A test that has failed may have left some that never end.
+_BEFORE: set[threading.Thread] = set()
+
+
+def begun(name: str) -> list[threading.Thread]:
+    """Return the threads of this name that the present test has begun, and that have not ended."""
+    return [each for each in threading.enumerate() if each.name == name and each not in _BEFORE]
+
+
+def join(name: str) -> None:
+    """Wait until every thread of this name that the present test has begun has ended."""
+    for thread in begun(name):
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), f"thread {name} does not end"
 
 
 @pytest.fixture
@@ -60,6 +74,8 @@ def nothing_is_left_behind(logging_stays_as_it_was: None, caplog: pytest.LogCapt
     ``caplog`` ends after this and before ``logging_stays_as_it_was``: it puts back the levels that a test sets with it.
     """
     threads, processes = set(threading.enumerate()), _children()
+    _BEFORE.clear()
+    _BEFORE.update(threads)
     yield
     left = _wait_for_none(threads, processes, caplog)
     if left:

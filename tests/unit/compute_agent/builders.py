@@ -118,13 +118,6 @@ class ThreadExecutor(futures.Executor):
             thread.join()
 
 
-def join_threads(name: str) -> None:
-    """Wait until every thread of this name has ended."""
-    for thread in threading.enumerate():
-        if thread.name == name:
-            thread.join()
-
-
 def lines(caplog: Any, level: int = logging.INFO) -> list[str]:
     """The messages at ``level`` or above."""
     return [record.getMessage() for record in caplog.records if record.levelno >= level]

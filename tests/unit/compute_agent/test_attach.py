@@ -14,6 +14,7 @@ import pytest
 from compute_agent.work.attach import Attacher
 from fleet import errors
 from fleet.objects import Attachment, VolumeConnection
+from tests import leftovers
 from tests.unit.compute_agent import builders
 from tests.worlds.one_host import one_host
 
@@ -160,7 +161,7 @@ def test_a_detachment_waits_for_an_attachment_that_took_too_long(
     attached.wants("attaching")
     assert ("attached", "Overrun: it has not ended after 0.05 s") == (attached.status, attached.failure)
     go_on.set()
-    builders.join_threads("driver")
+    leftovers.join("driver")
     attached.world.host.policy = dataclasses.replace(attached.world.host.policy, driver_timeout_s=None)
     attached.wants("detaching")
     assert (None, []) == (attached.status, attached.guest)

@@ -10,6 +10,7 @@ import pytest
 
 from compute_agent.drivers.fake import FakeDriver
 from fleet import errors
+from tests import leftovers
 from tests.unit.compute_agent import builders
 from tests.worlds.one_host import one_host
 
@@ -24,7 +25,7 @@ def test_a_driver_that_hangs_keeps_no_orders_waiting() -> None:
         with pytest.raises(errors.ServiceDown, match=f"its driver does not answer: {why}"):
             world.host.ask(builders.a_context(), gate.wait)
     gate.set()
-    builders.join_threads("driver")
+    leftovers.join("driver")
     world.host.policy = patient
     assert 7 == world.host.ask(builders.a_context(), lambda: 7)
 

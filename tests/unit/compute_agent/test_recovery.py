@@ -22,6 +22,7 @@ from fleet import errors, states
 from fleet.agent.work_queues import WorkQueues
 from fleet.objects import Image, Instance, fields
 from fleet.rpc.rabbit.lean import wire
+from tests import leftovers
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 from tests.worlds.one_host import OneHost, one_host
@@ -409,7 +410,7 @@ def test_a_host_whose_driver_fails_does_not_keep_others_from_being_compared(
     assert [] == world.driver.list_instance_uuids()
     why = "Overrun: it has not ended after 0.05 s" if hangs else "OSError: the hypervisor is away"
     assert why in builders.lines(caplog, logging.WARNING)[0]
-    builders.join_threads("driver")
+    leftovers.join("driver")
 
 
 def test_a_comparison_without_an_answer_changes_nothing() -> None:

@@ -16,6 +16,7 @@ from compute_agent.ledger import reporter
 from fleet import states
 from fleet.clock import seconds, utcnow
 from fleet.clock.skew import ClockSkew
+from tests import leftovers
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import HOST
 from tests.worlds.one_host import one_host
@@ -131,12 +132,13 @@ def test_a_driver_that_hangs_gets_no_builds_until_it_answers(
         simulated = False
 
     conf = builders.a_conf(reserved_host_memory_mb=0)
-    world, goes_on, calls = one_host(conf, Hypervisor(conf)), threading.Event(), []
+    world, hung, goes_on, calls = one_host(conf, Hypervisor(conf)), threading.Event(), threading.Event(), []
     patient = world.host.policy
     world.host.policy = dataclasses.replace(patient, driver_timeout_s=0.05)
 
     def hang(*_arguments: Any, **_options: Any) -> Any:
         calls.append(call)
+        hung.set()
         goes_on.wait()
         raise OSError("it has come back")
 
@@ -145,12 +147,13 @@ def test_a_driver_that_hangs_gets_no_builds_until_it_answers(
         for _twice in range(2):
             world.reporter.report()
         assert "cannot be read: the driver does not answer" in world.conductor.alarms[HOST]
+        assert hung.wait(60)  # a busy machine begins the question late
         assert ([call], True) == (calls, world.host.hangs)
         refused = world.conductor.place(builders.an_instance())
         world.build(refused)
         assert "does not answer" in world.conductor.rescheduled[refused.uuid]["failure"]["message"]
         goes_on.set()
-        builders.join_threads("driver")
+        leftovers.join("driver")
     assert 1 == len(builders.lines(caplog, logging.ERROR))
     world.host.policy = patient
     world.reporter.report()

@@ -15,6 +15,7 @@ from compute_agent.work import termination
 from fleet import states
 from fleet.context import RequestContext
 from fleet.objects import Instance
+from tests import leftovers
 from tests.unit.compute_agent import builders
 from tests.worlds.one_host import OneHost, one_host
 
@@ -95,7 +96,7 @@ def test_a_driver_that_cannot_destroy_keeps_the_room(hangs: bool, caplog: pytest
         assert builders.lines(caplog, logging.WARNING)[1].endswith("for this guest has not ended")
         gate.set()
         # The late destroy ends before the next one begins.
-        builders.join_threads("driver")
+        leftovers.join("driver")
     terminate(world, instance)
     assert states.DELETED == world.conductor.rows[instance.uuid].vm_state
     assert Resources() == world.tracker.view().used

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 import types
 from typing import Any
 
@@ -30,13 +29,6 @@ def volume(pool: str = "p1", size_gb: int = 1, status: str = "creating", thick: 
 
 def backend(driver: VolumeDriver) -> Backend:
     return Backend(HOST, driver, Policy("store", "z1"))
-
-
-def join_threads(name: str) -> None:
-    """Wait until every thread of this name has ended."""
-    for thread in threading.enumerate():
-        if thread.name == name:
-            thread.join()
 
 
 def stored(driver: VolumeDriver) -> dict[str, tuple[str, int]]:

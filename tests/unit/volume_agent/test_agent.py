@@ -6,6 +6,7 @@ from __future__ import annotations
 import pathlib
 import threading
 import types
+from collections.abc import Callable
 from concurrent import futures
 from typing import Any, cast
 
@@ -19,8 +20,9 @@ from fleet.agent.patience import Patience
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import new_context
 from fleet.rpc import server as rpc_server
+from tests import leftovers
 from tests.configuration import configuration
-from tests.unit.volume_agent.builders import join_threads, options, stored, volume
+from tests.unit.volume_agent.builders import options, stored, volume
 from tests.worlds.one_backend import GIVEN_UP, calls
 from tests.worlds.storage_ledger import StorageLedger
 from volume_agent import conf as volume_conf
@@ -129,41 +131,44 @@ def test_a_driver_that_fails_later_keeps_no_other_backend_from_its_work(
     assert [{"m1@1": {arriving[1].uuid: 50}}] == world.conductor.copies
 
 
-@pytest.mark.parametrize("call", ["init_backend", "volumes", "stats"])
+@pytest.mark.parametrize(
+    ("call", "purposes"),
+    [("init_backend", {"recovery"}), ("volumes", {"report", "comparison"}), ("stats", {"report"})],
+)
 def test_a_backend_whose_storage_hangs_counts_as_down(
-    call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    call: str, purposes: set[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As with a file system that is away: no error comes. The other backends are served, reported and compared."""
     away, sound = fake(), fake()
-    world, goes_on = AgentOf(away, sound, answer_s=0.05), threading.Event()
-    works = getattr(away, call)
+    world, goes_on = AgentOf(away, sound), threading.Event()
+    works, ask = getattr(away, call), world.entries[0].backend.ask
 
     def hang() -> Any:
         goes_on.wait()
         return works()
 
-    # A busy machine is no reason to count the other one as hanging.
-    world.entries[1].backend._answer_s = None
+    def ask_with_limit(purpose: str, question: Callable[[], Any]) -> Any:
+        # A busy machine is no reason to count anything else as hanging.
+        backend._answer_s = 0.05 if purpose in purposes and not goes_on.is_set() else None
+        return ask(purpose, question)
+
     if call != "init_backend":
-        world.entries[0].backend._answer_s = None
         assert ([True, True], ["m1@0", "m1@1"]) == world.report()
-        world.entries[0].backend._answer_s = 0.05
     monkeypatch.setattr(away, call, hang)
+    monkeypatch.setattr(world.entries[0].backend, "ask", ask_with_limit)
+    backend, work = world.entries[0].backend, world.entries[0].manager._worker
     for _round in range(2):
         assert ["m1@1"] == world.report()[1]
         world.agent._compare()
-    backend, work = world.entries[0].backend, world.entries[0].manager._worker
     assert backend.hangs
     assert "its driver does not answer: its storage hangs" in backend.problem
     made = volume(host="m1@0")
     work.run(new_context(), made.uuid)
     assert f"Volume {made.uuid} is left to the conductor's sweeper: the storage of m1@0 hangs" in caplog.text
     # One thread waits for each purpose.
-    waiting = [thread for thread in threading.enumerate() if thread.name == "driver"]
-    assert len(waiting) == (2 if call == "volumes" else 1)
+    assert len(leftovers.begun("driver")) == len(purposes)
     goes_on.set()
-    join_threads("driver")
-    backend._answer_s = None
+    leftovers.join("driver")
     assert ([True, True], ["m1@0", "m1@1"]) == world.report()
     assert not backend.hangs
 
