@@ -19,6 +19,7 @@ from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, FailedAttempt, HostReport, Instance
 from fleet.objects.answers.catalog import ImageView
+from fleet.objects.answers.instances import AcceptedRequest
 from fleet.rpc import batch_answers
 
 
@@ -313,7 +314,7 @@ class AgentLedger:
     def takes_passwords(self) -> bool:
         return True
 
-    def create(self, context: RequestContext, request: JSONObject, client_token: str | None = None) -> JSONObject:
+    def create(self, context: RequestContext, request: JSONObject, client_token: str | None = None) -> AcceptedRequest:
         raise NotImplementedError
 
     def build_instances(self, context: RequestContext, instance_uuids: list[str], attempt: int) -> None:
