@@ -97,14 +97,14 @@ class GroupCommit(Generic[Item, Answer]):
         while not mine.over:
             group, wait_s = self._next(mine)
             if group:
-                self._write(group)
+                self._write(group, mine.began)
             else:
                 mine.woken.wait(wait_s)
                 mine.woken.clear()
         return mine.answers
 
     def _next(self, mine: _Entry[Item, Answer]) -> tuple[list[_Entry[Item, Answer]], float | None]:
-        """The entries to write now, ``mine`` first; or none, and the longest time to wait."""
+        """The entries to write now, ``mine`` among them; or none, and the longest time to wait."""
         with self._lock:
             if mine.taken:
                 return [], None
@@ -112,16 +112,18 @@ class GroupCommit(Generic[Item, Answer]):
             held_up_s = max(self._writing) + HOLDS_UP_S - now if self._writing else 0.0
             if held_up_s > 0:
                 return [], held_up_s
-            self._waiting.remove(mine)
-            group = [mine, *self._waiting[: self._most - 1]]
-            del self._waiting[: self._most - 1]
+            # Any of them may be the first to see that it may write: the items go in the order in which they arrived.
+            group = self._waiting[: self._most]
+            if mine not in group:
+                group[-1] = mine
             for each in group:
+                self._waiting.remove(each)
                 each.taken = True
             self._writing.append(now)
             mine.began = now
             return group, None
 
-    def _write(self, group: list[_Entry[Item, Answer]]) -> None:
+    def _write(self, group: list[_Entry[Item, Answer]], began: float) -> None:
         items = [item for each in group for item in each.items]
         # Stays if this thread ends without an answer.
         answers: list[Answer | Exception] = [RuntimeError("The thread that wrote for all has ended")] * len(items)
@@ -130,7 +132,7 @@ class GroupCommit(Generic[Item, Answer]):
         except errors.DatabaseUnavailable as away:
             answers = [away] * len(items)
         finally:
-            self._end(group, answers)
+            self._end(group, began, answers)
 
     def _together(self, items: Sequence[Item]) -> list[Answer | Exception]:
         if 1 < len(items) == len(set(map(self._key, items))):
@@ -151,12 +153,12 @@ class GroupCommit(Generic[Item, Answer]):
             return failure
         return answer
 
-    def _end(self, group: list[_Entry[Item, Answer]], answers: list[Answer | Exception]) -> None:
+    def _end(self, group: list[_Entry[Item, Answer]], began: float, answers: list[Answer | Exception]) -> None:
         for each in group:
             each.answers, answers = answers[: len(each.items)], answers[len(each.items) :]
             each.over = True
         with self._lock:
-            self._writing.remove(group[0].began)
+            self._writing.remove(began)
             following = self._waiting[:1]
         for each in (*following, *group):
             each.woken.set()

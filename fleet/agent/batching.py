@@ -153,10 +153,13 @@ class Batcher:
         return 0.0 if len(ends) < CALLS or len(self._waiting) >= MOST else ends[-CALLS] - now
 
     def _begin(self, step: Step) -> _Call:
-        self._waiting.remove(step)
-        call = _Call([step, *self._waiting[: MOST - 1]], self._clock())
-        del self._waiting[: MOST - 1]
-        for each in call.steps:
+        # Any of them may be the first to see that it may be sent: they go in the order in which they arrived.
+        steps = self._waiting[:MOST]
+        if step not in steps:
+            steps[-1] = step
+        call = _Call(steps, self._clock())
+        for each in steps:
+            self._waiting.remove(each)
             each.taken = True
         self._under_way.append(call)
         return call

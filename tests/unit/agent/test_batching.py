@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
@@ -17,7 +18,7 @@ from fleet.agent.batching import Batcher, Step
 from fleet.context import RequestContext, new_context
 from fleet.rpc import batch_answers
 
-WAIT_S = 10
+WAIT_S = 120
 GONE = errors.NotFound(kind="Instance", name="gone")
 STALE = errors.StaleBuild(instance_uuid="stale", attempt=1, reason="it is active")
 
@@ -84,15 +85,17 @@ class BatchedSteps:
         return [self.join(self.step(uuid)) for uuid in uuids]
 
     def join(self, step: Step) -> futures.Future:
-        calls, before = len(self.conductor.calls), self.waiting()
+        calls = len(self.conductor.calls)
         asked = self._pool.submit(step.ask)
-        while self.waiting() == before and len(self.conductor.calls) == calls:
-            pass
+        while not (self._waits(step) or len(self.conductor.calls) > calls):
+            # A thread that only looks keeps the lock and the interpreter from those that it waits for.
+            time.sleep(0.001)
         return asked
 
-    def waiting(self) -> int:
+    def _waits(self, step: Step) -> bool:
+        """Return True if the step waits for a call; one that is to be sent now waits for a moment, too."""
         with self.together._lock:
-            return len(self.together._waiting)
+            return step in self.together._waiting and bool(self.together._under_way)
 
     def under_way(self, calls: int) -> None:
         """Wait until so many more were begun."""
@@ -145,6 +148,16 @@ def test_each_has_its_own_answer_or_error(world: BatchedSteps) -> None:
         (type(each), each.kwargs) for each in (gone, stale)
     ]
     assert [GONE.message, STALE.message] == [gone.message, stale.message]
+
+
+def test_whoever_wakes_first_sends_in_the_order_of_arrival(world: BatchedSteps) -> None:
+    asked = world.ask("a", "b", "c", "d")
+    world.now += batching.HOLDS_UP_S + 0.1
+    world.together._waiting[1].woken.set()
+    world.under_way(2)
+    world.answer(2)
+    assert ["a", "b", "c", "d"] == told(asked)
+    assert [["a"], ["b", "c", "d"]] == world.conductor.calls
 
 
 def test_a_call_that_fails_fails_for_all_and_each_asks_again_by_itself(world: BatchedSteps) -> None:
