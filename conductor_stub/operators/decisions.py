@@ -65,6 +65,7 @@ class DecisionManager:
 def _of_project(record: KeptDecision) -> KeptDecision:
     """Return what a project may see of a decision; of one that was refused, the texts are made without names later."""
     shown = record.copy()
+    # The names of hosts, and of their capacity.
     shown.pop("picks", None)
     shown.pop("scheduler", None)
     if "message" not in shown:

@@ -106,8 +106,7 @@ class HostsManager:
     @endpoint
     def list_host_states(self, context: RequestContext, names: list[fields.Name] | None = None) -> dict[str, list[str]]:
         """State and status of these hosts by name, or of all hosts that are down or disabled."""
-        found = self._database.read(services.states_of_hosts, self._clock(), self._service_down_time_s, names)
-        return {host: list(state_and_status) for host, state_and_status in found.items()}
+        return self._database.read(services.states_of_hosts, self._clock(), self._service_down_time_s, names)
 
     @endpoint
     def show_host(self, context: RequestContext, name: fields.Name) -> ShownHost:

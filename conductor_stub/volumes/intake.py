@@ -179,7 +179,7 @@ class VolumeIntake:
         wanted = VolumeType.from_wire(volume_type)
         fields.require_small(wanted.extra_specs, "volume_type.extra_specs")
         asked = (volume_types.create, wanted, self._placement.now())
-        return views.of_type(self._change_type(context, "volume_type.create", wanted.name, *asked))
+        return self._change_type(context, "volume_type.create", wanted.name, *asked).to_wire()
 
     @endpoint
     def update_volume_type(
@@ -197,7 +197,7 @@ class VolumeIntake:
         :raises errors.InvalidInput: errors.NotFound: errors.Conflict: the new name is taken, or volumes have the type
         """
         asked = (_change_type, name, extra_specs, description, new_name, is_public)
-        return views.of_type(self._change_type(context, "volume_type.update", name, *asked))
+        return self._change_type(context, "volume_type.update", name, *asked).to_wire()
 
     @endpoint
     def delete_volume_type(self, context: RequestContext, name: fields.Name) -> None:
@@ -211,7 +211,7 @@ class VolumeIntake:
 
     @endpoint
     def list_volume_types(self, context: RequestContext) -> list[VolumeTypeView]:
-        return [views.of_type(each) for each in self._database.read(volume_types.list_all, context.scope)]
+        return [each.to_wire() for each in self._database.read(volume_types.list_all, context.scope)]
 
     @endpoint
     def list_volume_type_access(self, context: RequestContext, name: fields.Name) -> list[str]:

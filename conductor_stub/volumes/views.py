@@ -8,14 +8,14 @@ from fleet.clock import as_text
 from fleet.db.tables.volumes import PoolRow, VolumeEventRow, VolumeRow
 from fleet.db.volumes import pools, volumes
 from fleet.db.volumes.attachments import PlacedAttachment
-from fleet.objects import VolumeType, location
+from fleet.objects import location
 from fleet.objects.answers.volumes import (
     AttachmentView,
     PoolView,
     SnapshotView,
+    StorageView,
     VolumeEventView,
     VolumeMigration,
-    VolumeTypeView,
     VolumeView,
 )
 
@@ -27,25 +27,14 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> Vol
     # Its snapshots go first.
     waits = row.spec.get(volumes.WITH_SNAPSHOTS) and not row.deleted
     return {
-        "uuid": row.uuid,
-        "name": row.name,
-        "size_gb": row.size_gb,
+        **_of_storage(row),
         "status": volume_states.DELETING if waits else row.status,
         "step": row.step,
         "attempt": row.attempt,
         "volume_type": row.volume_type,
         "availability_zone": row.availability_zone,
-        "failure": row.failure or None,  # one that cannot be read is empty
-        "project_id": row.project_id,
-        "user_id": row.user_id,
-        "request_id": row.request_id,
-        "created_at": as_text(row.created_at),
-        "updated_at": as_text(row.updated_at),
-        "deadline": as_text(row.deadline),
         "description": row.spec.get("description", ""),
-        "metadata": row.spec.get("metadata", {}),
         "scheduler_hints": row.spec.get("scheduler_hints", {}),
-        "host": location.append_host(row.host, row.pool),
         "tried": row.plan.get("tried", []),
         "source": None if is_of_snapshot else copied,
         "snapshot": copied if is_of_snapshot else None,
@@ -55,6 +44,24 @@ def of_volume(row: VolumeRow, attachment: PlacedAttachment | None = None) -> Vol
         "migrated": row.spec.get("migrated"),
         "migration": _migration(row),
         "attachments": [] if attachment is None else [of_attachment(attachment)],
+    }
+
+
+def _of_storage(row: VolumeRow) -> StorageView:
+    return {
+        "uuid": row.uuid,
+        "name": row.name,
+        "size_gb": row.size_gb,
+        "status": row.status,
+        "failure": row.failure or None,  # one that cannot be read is empty
+        "project_id": row.project_id,
+        "user_id": row.user_id,
+        "request_id": row.request_id,
+        "created_at": as_text(row.created_at),
+        "updated_at": as_text(row.updated_at),
+        "deadline": as_text(row.deadline),
+        "metadata": row.spec.get("metadata", {}),
+        "host": location.append_host(row.host, row.pool),
     }
 
 
@@ -93,23 +100,7 @@ def _migration(row: VolumeRow) -> VolumeMigration | None:
 
 
 def of_snapshot(row: VolumeRow) -> SnapshotView:
-    return {
-        "uuid": row.uuid,
-        "name": row.name,
-        "size_gb": row.size_gb,
-        "status": row.status,
-        "failure": row.failure or None,  # one that cannot be read is empty
-        "project_id": row.project_id,
-        "user_id": row.user_id,
-        "request_id": row.request_id,
-        "created_at": as_text(row.created_at),
-        "updated_at": as_text(row.updated_at),
-        "deadline": as_text(row.deadline),
-        "volume": row.snapshot_of,
-        "description": row.spec.get("description", ""),
-        "metadata": row.spec.get("metadata", {}),
-        "host": location.append_host(row.host, row.pool),
-    }
+    return {**_of_storage(row), "volume": row.snapshot_of, "description": row.spec.get("description", "")}
 
 
 def of_event(row: VolumeEventRow) -> VolumeEventView:
@@ -144,14 +135,4 @@ def of_pool(row: PoolRow, up: bool, disabled: bool) -> PoolView:
         "state": "up" if up else "down",
         "disabled": disabled,
         "updated_at": as_text(row.updated_at),
-    }
-
-
-def of_type(volume_type: VolumeType) -> VolumeTypeView:
-    return {
-        "id": volume_type.id,
-        "name": volume_type.name,
-        "description": volume_type.description,
-        "extra_specs": volume_type.extra_specs,
-        "is_public": volume_type.is_public,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import cast
 
 from fleet.objects import fields
 from fleet.objects.answers.hosts import AggregateView
@@ -41,8 +42,8 @@ class Aggregate:
             "name": self.name,
             "hosts": list(self.hosts),
             "metadata": dict(self.metadata),
-            # What is sent was read from a row, which has one.
-            "uuid": self.uuid or "",
+            # Aggregates without one are a scheduler's own, and not sent.
+            "uuid": cast("str", self.uuid),
             "created_at": self.created_at,
             "updated_at": self.updated_at,
         }

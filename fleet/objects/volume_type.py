@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 
 from fleet import pool_capacity
-from fleet.json_codec import JSONObject
 from fleet.objects import fields
+from fleet.objects.answers.volumes import VolumeTypeView
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +25,14 @@ class VolumeType:
         """:raises errors.InvalidInput: naming the field"""
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> JSONObject:
-        return dict(vars(self))
+    def to_wire(self) -> VolumeTypeView:
+        return {
+            "name": self.name,
+            "extra_specs": self.extra_specs,
+            "description": self.description,
+            "id": self.id,
+            "is_public": self.is_public,
+        }
 
     @property
     def thin(self) -> bool:

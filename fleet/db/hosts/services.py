@@ -323,7 +323,7 @@ def states(now: datetime.datetime, down_time_s: float) -> tuple[sa.ColumnElement
 
 def states_of_hosts(
     connection: sa.Connection, now: datetime.datetime, down_time_s: float, names: Collection[str] | None = None
-) -> dict[str, tuple[str, str]]:
+) -> dict[str, list[str]]:
     """Return by host, of its agent, ``up`` or ``down``, and ``enabled`` or ``disabled``.
 
     :param names: of these hosts; None: of those that are down or disabled
@@ -334,7 +334,7 @@ def states_of_hosts(
         SERVICES.c.binary == COMPUTE, sa.not_(SERVICES.c.deleted), these
     )
     return {
-        host: ("up" if is_up_ else "down", "enabled" if is_enabled else "disabled")
+        host: ["up" if is_up_ else "down", "enabled" if is_enabled else "disabled"]
         for host, is_up_, is_enabled in connection.execute(query.order_by(SERVICES.c.host))
     }
 

@@ -82,7 +82,9 @@ class VolumeMigration(TypedDict):
     copied_percent: NotRequired[int]
 
 
-class _OfStorage(TypedDict):
+class StorageView(TypedDict):
+    """A volume or a snapshot."""
+
     uuid: str
     name: str
     size_gb: int
@@ -99,14 +101,14 @@ class _OfStorage(TypedDict):
     host_id: NotRequired[str | None]
 
 
-class SnapshotView(_OfStorage):
+class SnapshotView(StorageView):
     """A snapshot. :param volume: uuid of the volume. :param host: ``machine@backend#pool``"""
 
     volume: str | None
     description: NotRequired[str]
 
 
-class VolumeView(_OfStorage):
+class VolumeView(StorageView):
     """A volume. :param host: ``machine@backend#pool``. :param source: uuid of the volume that it is a copy of"""
 
     step: str | None

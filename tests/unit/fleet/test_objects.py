@@ -99,7 +99,7 @@ ROUND_TRIPS = [
     Flavor(vcpus=2, memory_mb=2048, root_gb=20, extra_specs={"a": "b"}),
     Instance(uuid=UUID, flavor=Flavor(vcpus=1, memory_mb=1), host="h1", metadata={"k": "v"}),
     HostReport(host="h", node="n", vcpus=8, memory_mb=1024, local_gb=10),
-    Aggregate(id=1, name="a", hosts=["h1"], metadata={"ssd": "true"}, uuid="a1"),
+    Aggregate(id=1, name="a", hosts=["h1"], metadata={"ssd": "true"}),
     BuildRequest(flavor=Flavor(vcpus=1, memory_mb=1), name="x", count=2),
 ]
 
