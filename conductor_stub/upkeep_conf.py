@@ -112,7 +112,16 @@ BALANCE_OPTS = [
         default=40,
         min=0,
         max=100,
-        help="A host below this load, in points, is never hot: moves between idle hosts bring no gain.",
+        help="A host below this load, in points, is never hot: moves between idle hosts bring no gain. It holds for the "
+        "pressure on memory, and for what is allocated where nothing is measured.",
+    ),
+    cfg.FloatOpt(
+        "least_cpu_load",
+        default=70,
+        min=0,
+        max=100,
+        help="A host is not hot by its CPU load while that is measured and below this, in points: its guests do not wait "
+        "for processors. Lower it where hosts are to be alike rather than not busy.",
     ),
     cfg.IntOpt(
         "hold_time",

@@ -2,9 +2,9 @@
 """Chooses few moves that relieve hosts which have been hot for a while. A function of its arguments.
 
 The load of a host is the larger of its shares of CPU and of memory, in points (percent of the host). A host is *hot*
-while its load is above the mean by more than the threshold. A move is taken only if the hotter of its two hosts is less
-loaded by the margin afterwards, and its new host does not become hot: so no guest goes back and forth. Called by
-:mod:`conductor_stub.balance.trying`.
+while one of these is above the mean of the loads by more than the threshold, and above its least load. A move is taken
+only if the hotter of its two hosts is less loaded by the margin afterwards, and its new host does not become hot: so no
+guest goes back and forth. Called by :mod:`conductor_stub.balance.trying`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """A move. :param gain: points by which the hotter of its two hosts is less loaded afterwards"""
+    """A move. :param gain: points by which the hotter of its two hosts is less loaded afterwards, of what makes it hot"""
 
     guest: Guest
     destination: str
@@ -155,9 +155,9 @@ def decide(
     """
     loads = {each.name: each.load for each in hosts}
     mean = _mean(hosts)
-    level = max(mean + settings.threshold, settings.least_load)
-    hot = {name: hot_since.get(name, now) for name, load in loads.items() if load > level}
-    choosing = _Choosing(hosts, guests, level, settings, refuses, held_up)
+    bounds = _Bounds(mean + settings.threshold, settings)
+    hot = {each.name: hot_since.get(each.name, now) for each in hosts if bounds.above(each) > 0}
+    choosing = _Choosing(hosts, guests, bounds, settings, refuses, held_up)
     not_done: dict[str, str] = {}
     waiting, ready = set(), []
     for name in sorted(hot, key=lambda name: (-loads[name], name)):
@@ -189,6 +189,19 @@ def _above(hosts: Sequence[Host]) -> float:
     return max((each.load for each in hosts), default=mean) - mean
 
 
+class _Bounds:
+    """The loads, in points, above which a host is hot: one of processors as measured, and one of anything else."""
+
+    def __init__(self, level: float, settings: BalanceSettings) -> None:
+        self._any = max(level, settings.least_load)
+        self._measured_cpu = max(level, settings.least_cpu_load)
+
+    def above(self, host: Host) -> float:
+        """Return the points by which a host is above them; it is hot if that is more than 0."""
+        of_cpu = self._any if host.vcpus else self._measured_cpu
+        return max(100 * host.cpu - of_cpu, 100 * host.memory - self._any)
+
+
 class _Choosing:
     """The hosts as they should be after the moves so far."""
 
@@ -196,7 +209,7 @@ class _Choosing:
         self,
         hosts: Sequence[Host],
         guests: Sequence[Guest],
-        level: float,
+        bounds: _Bounds,
         settings: BalanceSettings,
         refuses: Refuses,
         held_up: str,
@@ -204,7 +217,7 @@ class _Choosing:
         self.hosts = {each.name: each for each in hosts}
         self.moves: list[Chosen] = []
         self._guests = guests
-        self._level = level
+        self._bounds = bounds
         self._settings = settings
         self._refuses = refuses
         self._held_up = held_up
@@ -219,7 +232,7 @@ class _Choosing:
         :param refusals: after so many more, the host is left as it is
         """
         most = len(self.refusals[name]) + refusals
-        while self.hosts[name].load > self._level:
+        while self._bounds.above(self.hosts[name]) > 0:
             if len(self.moves) >= self._settings.most_moves:
                 return f"the round has its {self._settings.most_moves} moves"
             why = self._choose(name, most)
@@ -275,9 +288,11 @@ class _Choosing:
             return None
         if host.memory_free_mb < guest.memory_mb or host.vcpus_free < guest.vcpus:
             return None
-        source, after = self.hosts[name].with_guest(guest, -1), host.with_guest(guest, 1)
-        gain = max(self.hosts[name].load, host.load) - max(source.load, after.load)
-        if gain < self._settings.margin * (1 + guest.gib / _LARGE_GIB) or after.load > self._level:
+        before = self.hosts[name], host
+        after = self.hosts[name].with_guest(guest, -1), host.with_guest(guest, 1)
+        above = [max(map(self._bounds.above, pair)) for pair in (before, after)]
+        gain = above[0] - above[1]
+        if gain < self._settings.margin * (1 + guest.gib / _LARGE_GIB) or self._bounds.above(after[1]) > 0:
             return None
         return Chosen(guest, host.name, gain)
 

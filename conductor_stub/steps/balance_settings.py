@@ -20,6 +20,7 @@ class BalanceSettings:
     interval_s: float = 60
     threshold: float = 12
     least_load: float = 40
+    least_cpu_load: float = 70
     hold_time_s: float = 120
     margin: float = 3
     most_moves: int = 3
@@ -38,6 +39,7 @@ class BalanceSettings:
             interval_s=group.interval,
             threshold=group.threshold,
             least_load=group.least_load,
+            least_cpu_load=group.least_cpu_load,
             hold_time_s=group.hold_time,
             margin=group.margin,
             most_moves=group.most_moves,

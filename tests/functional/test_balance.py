@@ -570,10 +570,11 @@ def test_what_is_measured_long_afterwards_is_no_effect_of_a_round(stage: Balance
     assert ("done", None) == (done["status"], done["after"])
 
 
-def test_the_busy_guest_moves(stage: BalanceStage) -> None:
+def test_the_busy_guest_moves(database: Database) -> None:
     """Of six guests of one size one keeps its vcpu busy: 4 of 8 processors are used. Loads of guests that are elsewhere, or
     none, change nothing.
     """
+    stage = BalanceStage(database, BalanceSettings(least_cpu_load=40))
     busy, nobody = stage.guests[2], "00000000-0000-0000-0000-00000000abcd"
     stage.set_mode("suggest")
     for _look in range(LOOKS):

@@ -12,7 +12,9 @@ from tests.guests.machine import BOOT_S, lines
 from tests.guests.test_moves import TwoRealHosts, metals
 
 #: Whoever looks sees the load of some seconds: a hot host is relieved at once.
-SETTINGS = "[balance]\ninterval = 5\nhold_time = 0\nthreshold = 10\nleast_load = 10\nmost_moves = 1\n"
+SETTINGS = (
+    "[balance]\ninterval = 5\nhold_time = 0\nthreshold = 10\nleast_load = 10\nleast_cpu_load = 10\nmost_moves = 1\n"
+)
 FLAVOR = {"vcpus": 1, "memory_mb": 128, "root_gb": 1}
 
 

@@ -87,6 +87,43 @@ def test_a_balanced_fleet_gets_no_moves() -> None:
         assert ([], {}) == (pairs(found), dict(found.hot_since))
 
 
+LEAST = [
+    ("processors that are measured are not busy at 69", host("a", 0.69), []),
+    ("at 71 they are", host("a", 0.71), [("one", "b")]),
+    ("with 41 of 100 parts of the time, work waits for memory", host("a", 0.2, memory=0.41), [("one", "b")]),
+    ("with 39 it does so too seldom", host("a", 0.2, memory=0.39), []),
+    ("vcpus that are allocated count from 41 on", host("a", 0.41, vcpus=10.0), [("one", "b")]),
+    ("and not at 39", host("a", 0.39, vcpus=10.0), []),
+]
+
+
+@pytest.mark.parametrize(("name", "loaded", "moves"), LEAST, ids=[each[0] for each in LEAST])
+def test_below_its_least_load_a_host_is_not_hot(name: str, loaded: Host, moves: list[tuple[str, str]]) -> None:
+    """The other host is idle; the guest has 10 points of each load."""
+    moving = [guest("one", "a", 1.0, gib=10)]
+    found = plan([loaded, host("b", 0.0, memory=0.0, vcpus=loaded.vcpus)], moving, threshold=10)
+    assert moves == pairs(found)
+    assert ({"a"} if moves else set()) == set(found.hot_since)
+
+
+def test_a_new_host_of_a_guest_stays_below_its_own_least_load() -> None:
+    """b would have 42 parts of the time in which work waits for memory; its processors would not be busy."""
+    hosts = [host("a", 0.75), host("b", 0.1, memory=0.22), host("c", 0.25, memory=0.0)]
+    found = plan(hosts, [guest("one", "a", 2.0, gib=20)], threshold=1)
+    assert [("one", "c")] == pairs(found)
+
+
+def test_a_host_is_relieved_of_what_makes_it_hot() -> None:
+    """Its processors are busier than its memory is short, but only the memory is above its least load: "large" moves.
+
+    That is 5 points above it, and afterwards the processors, 10 below theirs, are nearest to theirs.
+    """
+    hosts = [host("a", 0.65, memory=0.45), host("b", 0.1, memory=0.0)]
+    busy, large = guest("busy", "a", 5.0, gib=1), guest("large", "a", 0.5, gib=20)
+    found = plan(hosts, [busy, large], threshold=2)
+    assert ([("large", "b")], 15.0) == (pairs(found), round(found.moves[0].gain, 6))
+
+
 def test_a_peak_is_waited_out() -> None:
     """The host must be hot for its time; it counts from the first look that saw it hot."""
     hosts = [host("a", 0.9), host("b", 0.3)]
