@@ -12,8 +12,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
-from fleet import errors
-from fleet.agent import batching
+from fleet import bundles, errors
 from fleet.agent.batching import Batcher, Step
 from fleet.context import RequestContext, new_context
 from fleet.rpc import batch_answers
@@ -94,8 +93,8 @@ class BatchedSteps:
 
     def _waits(self, step: Step) -> bool:
         """Return True if the step waits for a call; one that is to be sent now waits for a moment, too."""
-        with self.together._lock:
-            return step in self.together._waiting and bool(self.together._under_way)
+        with self.together._bundles._lock:
+            return step in self.together._bundles._waiting and bool(self.together._bundles._under_way)
 
     def under_way(self, calls: int) -> None:
         """Wait until so many more were begun."""
@@ -152,8 +151,8 @@ def test_each_has_its_own_answer_or_error(world: BatchedSteps) -> None:
 
 def test_whoever_wakes_first_sends_in_the_order_of_arrival(world: BatchedSteps) -> None:
     asked = world.ask("a", "b", "c", "d")
-    world.now += batching.HOLDS_UP_S + 0.1
-    world.together._waiting[1].woken.set()
+    world.now += bundles.HOLDS_UP_S + 0.1
+    world.together._bundles._waiting[1].woken.set()
     world.under_way(2)
     world.answer(2)
     assert ["a", "b", "c", "d"] == told(asked)
@@ -207,7 +206,7 @@ def test_an_old_conductor_is_asked_one_by_one(world: BatchedSteps) -> None:
 def test_a_call_that_is_lost_holds_nobody_up(world: BatchedSteps) -> None:
     """After one second the waiting steps are sent, whether the call was answered or not."""
     lost = world.ask("a")
-    world.now += batching.HOLDS_UP_S + 0.1
+    world.now += bundles.HOLDS_UP_S + 0.1
     others = world.ask("b")
     world.under_way(2)
     others += world.ask("c", "d")
@@ -218,7 +217,7 @@ def test_a_call_that_is_lost_holds_nobody_up(world: BatchedSteps) -> None:
 
 def test_those_that_wait_already_do_not_wait_for_a_lost_call_either(world: BatchedSteps, monkeypatch: Any) -> None:
     """Their own patience wakes them."""
-    monkeypatch.setattr(batching, "HOLDS_UP_S", 0.01)
+    monkeypatch.setattr(bundles, "HOLDS_UP_S", 0.01)
     asked = world.ask("a", "b")
     world.now += 0.02
     world.under_way(2)
@@ -228,12 +227,12 @@ def test_those_that_wait_already_do_not_wait_for_a_lost_call_either(world: Batch
 
 def test_a_call_has_so_many_steps_at_most(world: BatchedSteps) -> None:
     """When as many wait they go at once, while another call is under way."""
-    uuids = [f"u{number}" for number in range(batching.MOST + 1)]
-    asked = world.ask("a", *uuids[: batching.MOST - 1])
+    uuids = [f"u{number}" for number in range(bundles.MOST + 1)]
+    asked = world.ask("a", *uuids[: bundles.MOST - 1])
     world.under_way(1)
-    asked += world.ask(uuids[batching.MOST - 1])
+    asked += world.ask(uuids[bundles.MOST - 1])
     world.under_way(1)
-    asked += world.ask(uuids[batching.MOST])
+    asked += world.ask(uuids[bundles.MOST])
     world.answer(3)
     assert ["a", *uuids] == told(asked)
-    assert [1, batching.MOST, 1] == [len(call) for call in world.conductor.calls]
+    assert [1, bundles.MOST, 1] == [len(call) for call in world.conductor.calls]

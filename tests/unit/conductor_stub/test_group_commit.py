@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from conductor_stub.steps import group_commit
 from conductor_stub.steps.group_commit import GroupCommit
-from fleet import errors
+from fleet import bundles, errors
 
 WAIT_S = 120
 REFUSED = LookupError("refused")
@@ -60,8 +59,8 @@ class HeldTransactions:
 
     def waiting(self) -> int:
         """Those that wait for a transaction; one that is to be written now waits for a moment, too."""
-        with self.together._lock:
-            return len(self.together._waiting) if self.together._writing else 0
+        with self.together._bundles._lock:
+            return len(self.together._bundles._waiting) if self.together._bundles._under_way else 0
 
     def under_way(self, transactions: int) -> None:
         """Wait until so many more have begun."""
@@ -103,8 +102,8 @@ def test_items_that_arrive_meanwhile_share_the_next_transaction(world: HeldTrans
 
 def test_whoever_wakes_first_writes_in_the_order_of_arrival(world: HeldTransactions) -> None:
     writes = world.write("a", "b", "c", "d")
-    world.now += group_commit.HOLDS_UP_S + 0.1
-    world.together._waiting[1].woken.set()
+    world.now += bundles.HOLDS_UP_S + 0.1
+    world.together._bundles._waiting[1].woken.set()
     world.under_way(2)
     world.end(2)
     assert [f"{item} is written" for item in "abcd"] == answers(writes)
@@ -113,10 +112,10 @@ def test_whoever_wakes_first_writes_in_the_order_of_arrival(world: HeldTransacti
 
 def test_one_that_does_not_fit_into_the_next_transaction_writes_with_the_first(world: HeldTransactions) -> None:
     """It has the thread that writes."""
-    world.together._most = 2
+    world.together._bundles._most = 2
     writes = world.write("a", "b", "c", "d")
-    world.now += group_commit.HOLDS_UP_S + 0.1
-    world.together._waiting[2].woken.set()
+    world.now += bundles.HOLDS_UP_S + 0.1
+    world.together._bundles._waiting[2].woken.set()
     world.under_way(2)
     assert [["a"], ["b", "d"]] == world.written
     world.end(3)
@@ -178,7 +177,7 @@ def test_items_with_equal_keys_are_written_one_after_the_other(world: HeldTransa
 def test_a_transaction_that_hangs_delays_others_for_a_second(world: HeldTransactions) -> None:
     """After a second the next transaction begins, whether the first has ended or not."""
     writes = world.write("a")
-    world.now += group_commit.HOLDS_UP_S + 0.1
+    world.now += bundles.HOLDS_UP_S + 0.1
     writes += world.write("b")
     world.under_way(2)
     writes += world.write("c", "d")
@@ -189,7 +188,7 @@ def test_a_transaction_that_hangs_delays_others_for_a_second(world: HeldTransact
 
 def test_items_that_wait_already_do_not_wait_longer_than_that(world: HeldTransactions, monkeypatch: Any) -> None:
     """No other thread wakes them."""
-    monkeypatch.setattr(group_commit, "HOLDS_UP_S", 0.01)
+    monkeypatch.setattr(bundles, "HOLDS_UP_S", 0.01)
     writes = world.write("a", "b")
     world.now += 0.02
     world.under_way(2)
@@ -199,8 +198,8 @@ def test_items_that_wait_already_do_not_wait_longer_than_that(world: HeldTransac
 
 def test_a_transaction_has_a_bounded_number_of_items(world: HeldTransactions) -> None:
     """The rest goes with the one after it."""
-    items = [f"i{number}" for number in range(group_commit.MOST + 2)]
+    items = [f"i{number}" for number in range(bundles.MOST + 2)]
     writes = world.write("a", *items)
     world.end(3)
     assert [f"{item} is written" for item in ("a", *items)] == answers(writes)
-    assert [1, group_commit.MOST, 2] == [len(each) for each in world.written]
+    assert [1, bundles.MOST, 2] == [len(each) for each in world.written]
