@@ -92,12 +92,6 @@ class RequestContext(oslo_context.RequestContext):
             parts.append(f"volume={self.volume}")
         return " ".join(parts) or "-"
 
-    def may_see(self, project_id: str | None) -> bool:
-        """Return True for the administrator, and for a caller of the project. What has no project is the
-        administrator's.
-        """
-        return bool(self.is_admin) or (self.project_id is not None and self.project_id == project_id)
-
     @property
     def scope(self) -> str | None:
         """The project whose objects the caller may see and change; None for the administrator: all."""

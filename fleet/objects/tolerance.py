@@ -25,6 +25,8 @@ AGGREGATE: Final = "aggregate"
 WARN: Final = "warn"
 LAST: Final = "last"
 REFUSE: Final = "refuse"
+Kind = Literal["fleet", "zone", "aggregate"]
+Policy = Literal["warn", "last", "refuse"]
 #: Losses of one tolerance that are looked at. More are "not proved".
 MOST_LOSSES = 20_000
 #: Hosts, or domains, that a tolerance may lose together.
@@ -40,11 +42,11 @@ class Tolerance:
     :param policy: what a placement does that would break it: WARN, LAST or REFUSE
     """
 
-    kind: Literal["fleet", "zone", "aggregate"] = FLEET
+    kind: Kind = FLEET
     name: fields.Text = ""
     number: pydantic.conint(strict=True, ge=1, le=MOST_LOST) = 1  # type: ignore[valid-type]
     label: host_labels.Key | None = None
-    policy: Literal["warn", "last", "refuse"] = WARN
+    policy: Policy = WARN
 
     @classmethod
     def from_wire(cls, data: object, field: str = "tolerance") -> Tolerance:

@@ -38,7 +38,6 @@ class Pace:
     ``patience_s`` is how long a cell may be silent before its hosts are left out.
     """
 
-    poll_s: float = 1.0
     overlap_s: float = 15.0
     layout_s: float = 5.0
     heartbeat_s: float = 5.0

@@ -109,7 +109,7 @@ def feeds(conf: cfg.ConfigOpts, api: NovaDatabase, notes: ProviderNotes | None =
     """
     options = conf.nova
     reserved = Reserved(options.reserved_host_memory_mb, options.reserved_host_disk_mb, options.reserved_host_cpus)
-    pace = Pace(options.poll_period, options.poll_overlap, patience_s=conf.scheduler_max_state_age)
+    pace = Pace(options.poll_overlap, patience_s=conf.scheduler_max_state_age)
     database = open_placement(conf)
 
     def made() -> NovaFeed:

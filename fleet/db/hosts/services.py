@@ -214,12 +214,6 @@ def silent(
     return frozenset(hosts) - {row.host for row in found if is_up(row, now, down_time_s)}
 
 
-def is_forced_down(connection: Transaction | sa.Connection, host: str, binary: str = COMPUTE) -> bool:
-    """Return True if an administrator or a fence has forced the service down: its host is off for certain."""
-    found = get(connection, host, binary)
-    return found is not None and found.forced_down
-
-
 def of_hosts(
     connection: Transaction | sa.Connection, binary: str, names: Collection[str] | None
 ) -> dict[str, ServiceRow]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import sqlalchemy as sa
 
@@ -16,7 +16,8 @@ from fleet import errors
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates
 from fleet.db.tables import models
-from fleet.db.tables.sql_types import Columns, Select, Values
+from fleet.db.tables.operations.tolerances import ToleranceRow
+from fleet.db.tables.sql_types import Columns, Values
 from fleet.objects import aggregate
 from fleet.objects.aggregate import zones_of
 from fleet.objects.tolerance import AGGREGATE, FLEET, ZONE, Tolerance
@@ -38,7 +39,7 @@ class Grouped(Protocol):
 
 def list_all(connection: Transaction | sa.Connection) -> list[Tolerance]:
     """Return the promises whose scope exists. Of an aggregate, with its present name."""
-    rows = connection.execute(_ALL).all()
+    rows = cast("Sequence[ToleranceRow]", connection.execute(_ALL).all())
     names = aggregates.names(connection) if any(row.kind == AGGREGATE for row in rows) else {}
     found = []
     for row in rows:
@@ -65,7 +66,7 @@ def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime, defau
         _require_zone(tx, tolerance.name, default_zone)
     name = _stored_name(tx, tolerance.kind, tolerance.name)
     values: Columns = {"number": tolerance.number, "label": tolerance.label, "policy": tolerance.policy}
-    row = tx.execute(_of(tolerance.kind, name).with_for_update()).one_or_none()
+    row = _find(tx, tolerance.kind, name, locked=True)
     if row is None:
         tx.insert(TOLERANCES, {"kind": tolerance.kind, "name": name, "created_at": now, **values})
     else:
@@ -75,7 +76,7 @@ def set_one(tx: Transaction, tolerance: Tolerance, now: datetime.datetime, defau
 
 def unset(tx: Transaction, kind: str, name: str) -> None:
     """Also of a zone that is no longer there. :raises errors.NotFound: no such aggregate, or the scope promises nothing"""
-    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
+    row = _find(tx, kind, _stored_name(tx, kind, name))
     if row is None:
         raise errors.NotFound(kind="Tolerance of", name=f"{kind} {name}".strip())
     tx.execute(TOLERANCES.delete().where(TOLERANCES.c.id == row.id))
@@ -83,12 +84,14 @@ def unset(tx: Transaction, kind: str, name: str) -> None:
 
 def shown(tx: Transaction, kind: str, name: str) -> Values:
     """Return an operator's view of a scope. :raises errors.NotFound: no such aggregate"""
-    row = tx.execute(_of(kind, _stored_name(tx, kind, name))).one_or_none()
-    return {} if row is None else {field: row._mapping[field] for field in ("number", "label", "policy")}
+    row = _find(tx, kind, _stored_name(tx, kind, name))
+    return {} if row is None else {"number": row.number, "label": row.label, "policy": row.policy}
 
 
-def _of(kind: str, name: str) -> Select:
-    return sa.select(TOLERANCES).where(TOLERANCES.c.kind == kind, TOLERANCES.c.name == name).order_by(TOLERANCES.c.id)
+def _find(tx: Transaction, kind: str, name: str, locked: bool = False) -> ToleranceRow | None:
+    """:param name: as it is stored"""
+    found = sa.select(TOLERANCES).where(TOLERANCES.c.kind == kind, TOLERANCES.c.name == name).order_by(TOLERANCES.c.id)
+    return cast("ToleranceRow | None", tx.execute(found.with_for_update() if locked else found).one_or_none())
 
 
 def _stored_name(tx: Transaction, kind: str, name: str) -> str:

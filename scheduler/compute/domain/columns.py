@@ -57,8 +57,6 @@ NUMBERS: dict[str, type] = {
     "vcpu_most": float,
 }
 OFTEN_UNIFORM = ("failed_builds", "free_pci_devices", "hypervisor_version")
-#: Rare values that nothing placed takes from.
-RARE = ("stats", "metrics")
 #: Hosts with equal texts share one parsed value.
 _PARSED = 4096
 _NOTHING: frozenset[str] = frozenset()

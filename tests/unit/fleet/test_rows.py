@@ -47,6 +47,7 @@ WITHOUT_A_CLASS = {
     models.generations,
     models.instance_group_members,
     models.key_pairs,
+    models.maintenance_guests,
     models.message_outcomes,
     models.network_projects,
     models.queue_turns,
@@ -89,6 +90,8 @@ def _of_column(column: sa.Column) -> tuple[object, bool]:
 def _of_annotation(annotation: object) -> tuple[object, bool]:
     parts = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
     (kind,) = (each for each in parts if each is not types.NoneType)
+    if typing.get_origin(kind) is typing.Literal:
+        kind = type(typing.get_args(kind)[0])
     plain = kind in (str, int, float, bool, datetime.datetime)
     return kind if plain else "JSON", types.NoneType in parts
 

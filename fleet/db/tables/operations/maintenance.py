@@ -109,13 +109,3 @@ class MaintenanceHostRow(Protocol):
     worked_at: datetime.datetime | None
     ended_at: datetime.datetime | None
     updated_at: datetime.datetime | None
-
-
-class MaintenanceGuestRow(Protocol):
-    """A row of maintenance_guests."""
-
-    id: int
-    maintenance_uuid: str
-    host: str
-    instance_uuid: str
-    destination: str

@@ -12,6 +12,7 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from fleet.db.tables.base import METADATA, NAME, BigId, Timestamp, number
+from fleet.objects.tolerance import Kind, Policy
 
 #: ``name`` is that of a zone, the uuid of an aggregate, or "" for the fleet.
 tolerances = sa.Table(
@@ -33,10 +34,10 @@ class ToleranceRow(Protocol):
     """A row of tolerances."""
 
     id: int
-    kind: str
+    kind: Kind
     name: str
     number: int
     label: str | None
-    policy: str
+    policy: Policy
     created_at: datetime.datetime
     updated_at: datetime.datetime | None

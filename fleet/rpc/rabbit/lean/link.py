@@ -11,8 +11,8 @@ Any number of threads may wait. What comes wakes one of them, the one that has w
 warm, and no thread has to wake another (epoll with ``EPOLLONESHOT``, see epoll(7)). That one allows the next to be woken
 when it has read.
 
-A method that waits for the broker's answer, such as a declaration, may read frames that follow the answer. Its caller calls
-:meth:`Link.catch_up` before it releases the lock.
+A method that waits for the broker's answer, such as a declaration, may read frames that follow the answer. Its caller
+surrounds it with :meth:`Link.asking`, which runs their callbacks.
 
 Used by the modules beside it.
 """
@@ -122,15 +122,6 @@ class Link:
                 raise
             except Exception as failure:
                 raise broken(failure) from failure
-
-    def catch_up(self) -> None:
-        """Run the callbacks of the frames that have been read. Call it with the lock. :raises LOST:"""
-        try:
-            self._run_callbacks()
-        except LOST:
-            raise
-        except Exception as failure:
-            raise broken(failure) from failure
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
