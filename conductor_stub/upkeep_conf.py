@@ -104,24 +104,24 @@ BALANCE_OPTS = [
         default=12,
         min=1,
         max=100,
-        help="A host is hot while its load is above the mean of its aggregate by so many points (percent of a host). The "
-        "load is the larger of the shares of CPU and memory. Raise it where hosts differ by nature.",
+        help="A host is hot while its share of CPU or of memory is above the mean load of its aggregate by so many points "
+        "(percent of a host). The load of a host is the larger of the two. Raise it where hosts differ by nature.",
     ),
     cfg.FloatOpt(
         "least_load",
         default=40,
         min=0,
         max=100,
-        help="A host below this load, in points, is never hot: moves between idle hosts bring no gain. It holds for the "
-        "pressure on memory, and for what is allocated where nothing is measured.",
+        help="A host below this load, in points, is never hot: moves between idle hosts bring no gain. See least_cpu_load.",
     ),
     cfg.FloatOpt(
         "least_cpu_load",
         default=70,
         min=0,
         max=100,
-        help="A host is not hot by its CPU load while that is measured and below this, in points: its guests do not wait "
-        "for processors. Lower it where hosts are to be alike rather than not busy.",
+        help="Points below which a measured CPU load makes no host hot: the share of its processors that is busy, plus that "
+        "of the time in which work waits for them. least_load holds, too. Lower it where hosts are to be alike rather than "
+        "not busy.",
     ),
     cfg.IntOpt(
         "hold_time",

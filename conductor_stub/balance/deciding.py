@@ -3,8 +3,9 @@
 
 The load of a host is the larger of its shares of CPU and of memory, in points (percent of the host). A host is *hot*
 while one of these is above the mean of the loads by more than the threshold, and above its least load. A move is taken
-only if the hotter of its two hosts is less loaded by the margin afterwards, and its new host does not become hot: so no
-guest goes back and forth. Called by :mod:`conductor_stub.balance.trying`.
+only if of what makes the host hot the more loaded of the two hosts has less by the margin afterwards, and its new host
+neither becomes hot nor the most loaded of the two: so no guest goes back and forth. Called by
+:mod:`conductor_stub.balance.trying`.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """A move. :param gain: points by which the hotter of its two hosts is less loaded afterwards, of what makes it hot"""
+    """A move.
+
+    :param gain: points of what makes its host hot that the more loaded of its two hosts has less afterwards
+    """
 
     guest: Guest
     destination: str
@@ -122,7 +126,7 @@ class Chosen:
 class Round:
     """:param mean: of the loads of the hosts that guests may come to
     :param hot_since: hosts that are hot, and since when
-    :param before, expected: points of the hottest host above the mean, now and after the moves
+    :param before, expected: points of the most loaded host above the mean, now and after the moves
     :param not_done: by host that is hot, why it is left as it is
     :param waiting: those of them that have not been hot for their time
     """
@@ -156,11 +160,12 @@ def decide(
     loads = {each.name: each.load for each in hosts}
     mean = _mean(hosts)
     bounds = _Bounds(mean + settings.threshold, settings)
-    hot = {each.name: hot_since.get(each.name, now) for each in hosts if bounds.above(each) > 0}
+    above = {each.name: bounds.above(each) for each in hosts}
+    hot = {name: hot_since.get(name, now) for name, points in above.items() if points > 0}
     choosing = _Choosing(hosts, guests, bounds, settings, refuses, held_up)
     not_done: dict[str, str] = {}
     waiting, ready = set(), []
-    for name in sorted(hot, key=lambda name: (-loads[name], name)):
+    for name in sorted(hot, key=lambda name: (-above[name], name)):
         ready_at = hot[name] + seconds(settings.hold_time_s * (1 if choosing.hosts[name].smooth else _ROUGH))
         if ready_at > now:
             waiting.add(name)
@@ -171,8 +176,8 @@ def decide(
     not_done |= {name: choosing.relieve(name, -(-_TRIED // len(ready))) for name in ready}
     not_done |= {name: choosing.relieve(name, _TRIED) for name in ready if choosing.refusals[name]}
     not_done = {name: why for name, why in not_done.items() if why}
-    above, expected = _above(hosts), _above(list(choosing.hosts.values()))
-    return Round(mean, above, expected, loads, hot, choosing.moves, not_done, frozenset(waiting))
+    before, expected = _above(hosts), _above(list(choosing.hosts.values()))
+    return Round(mean, before, expected, loads, hot, choosing.moves, not_done, frozenset(waiting))
 
 
 def _mean(hosts: Sequence[Host]) -> float:
@@ -194,12 +199,29 @@ class _Bounds:
 
     def __init__(self, level: float, settings: BalanceSettings) -> None:
         self._any = max(level, settings.least_load)
-        self._measured_cpu = max(level, settings.least_cpu_load)
+        self._measured_cpu = max(self._any, settings.least_cpu_load)
 
     def above(self, host: Host) -> float:
         """Return the points by which a host is above them; it is hot if that is more than 0."""
-        of_cpu = self._any if host.vcpus else self._measured_cpu
-        return max(100 * host.cpu - of_cpu, 100 * host.memory - self._any)
+        return max(self._of_cpu(host), self._of_memory(host))
+
+    def heats(self, host: Host) -> Callable[[Host], float]:
+        """Return a function that returns, of any host, the share of what this hot one has most above its bound."""
+        return _cpu if self._of_cpu(host) >= self._of_memory(host) else _memory
+
+    def _of_cpu(self, host: Host) -> float:
+        return 100 * host.cpu - (self._any if host.vcpus else self._measured_cpu)
+
+    def _of_memory(self, host: Host) -> float:
+        return 100 * host.memory - self._any
+
+
+def _cpu(host: Host) -> float:
+    return host.cpu
+
+
+def _memory(host: Host) -> float:
+    return host.memory
 
 
 class _Choosing:
@@ -290,9 +312,11 @@ class _Choosing:
             return None
         before = self.hosts[name], host
         after = self.hosts[name].with_guest(guest, -1), host.with_guest(guest, 1)
-        above = [max(map(self._bounds.above, pair)) for pair in (before, after)]
-        gain = above[0] - above[1]
-        if gain < self._settings.margin * (1 + guest.gib / _LARGE_GIB) or self._bounds.above(after[1]) > 0:
+        share = self._bounds.heats(before[0])
+        gain = 100 * (max(map(share, before)) - max(map(share, after)))
+        if gain < self._settings.margin * (1 + guest.gib / _LARGE_GIB):
+            return None
+        if self._bounds.above(after[1]) > 0 or after[1].load > max(each.load for each in before):
             return None
         return Chosen(guest, host.name, gain)
 

@@ -92,7 +92,7 @@ class BalanceKeeper:
         lasting = bool(found.not_done.keys() - found.waiting)
         if self._database.write(_keep, uuid, aggregate, mode, hot, record, lasting, self._settings, now):
             LOG.info(
-                "Balancing of aggregate %s: the hottest host is %.1f points above the mean; %d moves are %s",
+                "Balancing of aggregate %s: the most loaded host is %.1f points above the mean; %d moves are %s",
                 aggregate,
                 found.before,
                 len(found.moves),

@@ -123,7 +123,7 @@ MAINTENANCE_HOSTS = prometheus.Gauge(
 )
 BALANCE_ABOVE_MEAN = prometheus.Gauge(
     "fleet_conductor_balance_above_mean_points",
-    "Points by which the load of the hottest host of an aggregate is above the mean, when last looked at",
+    "Points by which the load of the most loaded host of an aggregate is above the mean, when last looked at",
     ["aggregate"],
 )
 BALANCE_MOVES = prometheus.Counter("fleet_conductor_balance_moves", "Moves that balancing has begun", ["aggregate"])

@@ -91,8 +91,8 @@ class ResumeBalance(command.Command):
 class BalanceHistory(listing.List):
     """List rounds, the newest first: what was seen, what was done and what it brought, and what was not done and why.
 
-    'before' is how far the hottest host was above the mean, in points; 'expected' is what the moves should make of it, and
-    'after' what it was some minutes after their end.
+    'before' is how far the most loaded host was above the mean, in points; 'expected' is what the moves should make of it,
+    and 'after' what it was some minutes after their end.
     """
 
     things = "rounds"
@@ -154,7 +154,7 @@ def _tell(found: BalanceRound) -> None:
     seen = found["seen"]
     expected = f"; {seen['expected']:g} are expected after the moves" if found["moves"] else ""
     listing.remark(
-        f"The hottest of {seen['hosts']} hosts is {seen['before']:g} points above the mean of {seen['mean']:g}{expected}"
+        f"The most loaded of {seen['hosts']} hosts is {seen['before']:g} points above the mean of {seen['mean']:g}{expected}"
     )
     for host, why in sorted(found["not_done"].items()):
         listing.remark(f"  {host}: {why}")

@@ -25,7 +25,7 @@ class BalanceMove(TypedDict):
 
 
 class BalanceSeen(TypedDict):
-    """Loads that were seen. ``before``, ``expected``: of the hottest host above the mean; ``loads``: of the hottest."""
+    """Loads that were seen. ``before``, ``expected``: of the most loaded host above the mean; ``loads``: of some of them."""
 
     hosts: int
     measured: int

@@ -45,7 +45,7 @@ export class Balancing {
     const { before, expected, mean, measured, hosts } = round.seen;
     const left = Object.entries(round.not_done).sort();
     return [el("p", {}, el("strong", {}, title), " ", ago(round.seen_at),
-      `: the hottest of ${plural(hosts, "host")} (${measured} measured) is ${points(before)} above the mean of ${points(mean)}; `,
+      `: the most loaded of ${plural(hosts, "host")} (${measured} measured) is ${points(before)} above the mean of ${points(mean)}; `,
       `${points(expected)} are expected after its moves`, round.after === null ? "." : `, ${points(round.after)} were measured.`),
     round.moves.length ? table(MOVES, round.moves) : el("p", { className: "quiet" }, "No move."),
     left.length ? el("ul", { className: "findings" }, left.map(([host, why]) => el("li", {}, `${host}: ${why}`))) : null];

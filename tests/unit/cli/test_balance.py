@@ -61,7 +61,7 @@ def test_a_suggestion(run: Any) -> None:
     conductor.answers["suggest_balance"] = {**ROUND, "uuid": None}
     _status, printed, said = run(conductor, "balance", "suggest", "web", "-c", "instance", "-c", "to", "-c", "gain")
     assert "| web-1    | h2 | 30.0 |" in printed
-    assert "The hottest of 3 hosts is 40 points above the mean of 50; 10 are expected after the moves" in said
+    assert "The most loaded of 3 hosts is 40 points above the mean of 50; 10 are expected after the moves" in said
     assert "h3: no guest is there" in said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import types
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def guest(name: str, where: str, cores: float, gib: int = 4, **more: Any) -> Gue
 def plan(
     hosts: list[Host], guests: list[Guest], since: datetime.datetime = LONG_AGO, refused: str = "", **options: Any
 ) -> Round:
-    settings = BalanceSettings(**options)
+    settings = BalanceSettings(**{"least_cpu_load": 40, **options})
     hot = {each.name: since for each in hosts}
     return decide(
         hosts, guests, hot, settings, NOW, lambda _guest, there: "the filters refuse" if there == refused else ""
@@ -101,27 +102,58 @@ LEAST = [
 def test_below_its_least_load_a_host_is_not_hot(name: str, loaded: Host, moves: list[tuple[str, str]]) -> None:
     """The other host is idle; the guest has 10 points of each load."""
     moving = [guest("one", "a", 1.0, gib=10)]
-    found = plan([loaded, host("b", 0.0, memory=0.0, vcpus=loaded.vcpus)], moving, threshold=10)
+    found = plan([loaded, host("b", 0.0, memory=0.0, vcpus=loaded.vcpus)], moving, threshold=10, least_cpu_load=70)
     assert moves == pairs(found)
     assert ({"a"} if moves else set()) == set(found.hot_since)
 
 
 def test_a_new_host_of_a_guest_stays_below_its_own_least_load() -> None:
-    """b would have 42 parts of the time in which work waits for memory; its processors would not be busy."""
+    """On b work would wait for memory for 42 parts of the time; its processors would not be busy."""
     hosts = [host("a", 0.75), host("b", 0.1, memory=0.22), host("c", 0.25, memory=0.0)]
-    found = plan(hosts, [guest("one", "a", 2.0, gib=20)], threshold=1)
+    found = plan(hosts, [guest("one", "a", 2.0, gib=20)], threshold=1, least_cpu_load=70)
     assert [("one", "c")] == pairs(found)
 
 
-def test_a_host_is_relieved_of_what_makes_it_hot() -> None:
-    """Its processors are busier than its memory is short, but only the memory is above its least load: "large" moves.
+def test_the_least_load_holds_for_processors_too() -> None:
+    hosts = [host("a", 0.78), host("b", 0.0, memory=0.0)]
+    assert [] == pairs(plan(hosts, [guest("one", "a", 2.0)], threshold=10, least_load=80))
 
-    That is 5 points above it, and afterwards the processors, 10 below theirs, are nearest to theirs.
-    """
+
+def test_a_host_is_relieved_of_what_makes_it_hot() -> None:
+    """Its processors are busier than its memory is short, but only the memory is above its least load: "large" moves."""
     hosts = [host("a", 0.65, memory=0.45), host("b", 0.1, memory=0.0)]
     busy, large = guest("busy", "a", 5.0, gib=1), guest("large", "a", 0.5, gib=20)
-    found = plan(hosts, [busy, large], threshold=2)
-    assert ([("large", "b")], 15.0) == (pairs(found), round(found.moves[0].gain, 6))
+    found = plan(hosts, [busy, large], threshold=2, least_cpu_load=70)
+    assert ([("large", "b")], 20.0) == (pairs(found), round(found.moves[0].gain, 6))
+
+
+def test_what_makes_a_host_hot_is_relieved_though_the_rest_is_nearly_so() -> None:
+    """The processors of a are 1 point above their least load, its memory is 1 point below its own."""
+    hosts = [host("a", 0.71, memory=0.39), host("b", 0.1, memory=0.0)]
+    found = plan(hosts, [guest("one", "a", 2.0, gib=1)], least_cpu_load=70)
+    assert ([("one", "b")], 20.0) == (pairs(found), round(found.moves[0].gain, 6))
+
+
+@pytest.mark.parametrize(("cpu", "moves"), [(0.58, []), (0.48, [("one", "b")])])
+def test_no_move_makes_the_more_loaded_of_two_hosts_more_so(cpu: float, moves: list[tuple[str, str]]) -> None:
+    """a has 60. With 68 points b would not be hot, but more loaded than either is now. c takes no running guest."""
+    hosts = [host("a", 0.1, memory=0.6, vcpus=10.0), host("b", cpu, memory=0.0), host("c", 0.0, memory=0.0)]
+    found = plan(hosts, [guest("one", "a", 1.0, gib=10, takers=frozenset("b"))], least_cpu_load=70)
+    assert (moves, {"a"}) == (pairs(found), set(found.hot_since))
+
+
+def test_the_host_that_is_most_above_its_bounds_comes_first() -> None:
+    """One move is left to the round. The processors of a are busier, but only 2 points above their least load."""
+    hosts = [host("a", 0.72, memory=0.0), host("b", 0.1, memory=0.65), host("c", 0.0, memory=0.0)]
+    guests = [guest("of-a", "a", 1.0), guest("of-b", "b", 0.1, gib=20)]
+    assert [("of-b", "c")] == pairs(plan(hosts, guests, most_moves=1, least_cpu_load=70))
+
+
+def test_each_setting_is_that_of_its_option() -> None:
+    values = {field.name: 1.5 + number for number, field in enumerate(dataclasses.fields(BalanceSettings))}
+    options = {name.removesuffix("_s"): value for name, value in values.items()}
+    read: Any = {"balance": types.SimpleNamespace(**options)}
+    assert values == dataclasses.asdict(BalanceSettings.from_conf(read))
 
 
 def test_a_peak_is_waited_out() -> None:

@@ -88,7 +88,8 @@ def _of_column(column: sa.Column) -> tuple[object, bool]:
 
 
 def _of_annotation(annotation: object) -> tuple[object, bool]:
-    parts = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    unions = types.UnionType, typing.Union
+    parts = typing.get_args(annotation) if typing.get_origin(annotation) in unions else (annotation,)
     (kind,) = (each for each in parts if each is not types.NoneType)
     if typing.get_origin(kind) is typing.Literal:
         kind = type(typing.get_args(kind)[0])

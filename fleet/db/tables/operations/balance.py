@@ -43,12 +43,12 @@ balance_rounds = sa.Table(
     sa.Column("aggregate", NAME, nullable=False, index=True),
     sa.Column("mode", sa.String(16), nullable=False),
     sa.Column("status", sa.String(16), nullable=False),
-    #: Loads in points: the hottest hosts and the mean; and what the moves should bring.
+    #: Loads in points: the most loaded hosts and the mean; and what the moves should bring.
     sa.Column("seen", sa.JSON, nullable=False),
     sa.Column("moves", sa.JSON, nullable=False),
     #: By host, or for the aggregate, why nothing is done.
     sa.Column("not_done", sa.JSON, nullable=False),
-    #: Points of the hottest host above the mean when all was done.
+    #: Points of the most loaded host above the mean when all was done.
     sa.Column("after", sa.Float),
     sa.Column("created_at", Timestamp, nullable=False),
     #: When the same was seen last.
