@@ -99,7 +99,8 @@ class ComputeDriver:
         raise NotImplementedError
 
     def get_available_resource(self, node: str) -> JSONObject | None:
-        """Return the inventory of ``node``; empty or None if it cannot be read: the node is then not tracked.
+        """Return the inventory of ``node``; empty or None if there is none. A node that never had one is then not tracked;
+        one that had takes no builds until it has one again.
 
         Required: ``vcpus``, ``memory_mb`` (MB), ``local_gb`` (GB), ``numa_topology`` (None, a structure or its JSON).
         Optional: ``hypervisor_type``, ``hypervisor_version`` (base-1000 integer), ``cpu_info`` (JSON),

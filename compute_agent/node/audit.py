@@ -84,6 +84,11 @@ class Auditor:
     def _audit_node(self, tracker: ResourceTracker, orphaned_mb: int) -> HostReport | None:
         try:
             resources = self._host.ask_for_audit(lambda: self._host.driver.get_available_resource(tracker.node))
+            before = tracker.report or self._host.recorded.get(tracker.node)
+            if not resources and before is not None:
+                # Claims of a node that is not tracked are not tested, and schedulers know this one.
+                reason = "cannot be read: the driver reports no resources"
+                raise errors.ReportRefused(host=tracker.host, node=tracker.node, field="it", reason=reason)
             if not resources:
                 LOG.info("The driver reports no resources for %s:%s: it is not tracked", tracker.host, tracker.node)
                 tracker.set_report(None)
@@ -91,7 +96,7 @@ class Auditor:
             report = inventory.to_report(
                 tracker.host, tracker.node, resources, self._host.policy, orphaned_mb, tracker.failed_builds
             )
-            require_room(report, tracker.report or self._host.recorded.get(tracker.node), tracker)
+            require_room(report, before, tracker)
         except errors.ReportRefused as refused:
             self._alarm(tracker, refused.message)
             return None

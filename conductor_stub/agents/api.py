@@ -150,11 +150,10 @@ class AgentAPI:
     def _report(self, data: Mapping[str, object]) -> JSONObject:
         answer = {"host": data.get("host"), "node": data.get("node"), "accepted": True, "reason": ""}
         try:
-            report = HostReport.from_wire(data)
+            self._database.write(hosts.report, HostReport.from_wire(data), self._clock())
         except errors.InvalidInput as bad:
             LOG.warning("Inventory of %s:%s refused: %s", data.get("host"), data.get("node"), bad)
             return {**answer, "accepted": False, "reason": bad.message}
-        self._database.write(hosts.report, report, self._clock())
         return answer
 
     def host_instances(self, host: str, uuids: Sequence[str] | None = None) -> list[Instance]:

@@ -77,18 +77,29 @@ def _count(cell: HostCell, mine: InstanceCell, sign: int = 1) -> HostCell:
     counted = mine.cpuset if cell.pcpuset is None else mine.shared_vcpus
     # An isolated vcpu also uses its core's other threads.
     idle = len(mine.cpuset_reserved) if cell.pcpuset is None and mine.cpu_thread_policy == ISOLATE else 0
-    used_kb = mine.memory * KB_PER_MB
+    used_kb, size_kb = mine.memory * KB_PER_MB, _size_kb(cell, mine)
     return dataclasses.replace(
         cell,
         memory_usage=max(0, cell.memory_usage + sign * mine.memory),
         cpu_usage=max(0, cell.cpu_usage + sign * (len(counted) + idle)),
         mempages=tuple(
             dataclasses.replace(pages, used=max(0, pages.used + sign * used_kb // pages.size_kb))
-            if pages.size_kb == mine.pagesize
+            if pages.size_kb == size_kb
             else pages
             for pages in cell.mempages
         ),
     )
+
+
+def _size_kb(cell: HostCell, mine: InstanceCell) -> int | None:
+    """Return the size of the pages that are counted.
+
+    Pinned vcpus without a page size use the smallest pages (see :func:`fleet.hardware.pages.room_without_size`); what
+    floating vcpus use of them may be overcommitted.
+    """
+    if mine.pagesize is not None or not mine.pcpuset:
+        return mine.pagesize
+    return min((pages.size_kb for pages in cell.mempages), default=None)
 
 
 def _pin(cell: HostCell, mine: InstanceCell) -> frozenset[int]:

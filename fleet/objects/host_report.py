@@ -11,7 +11,7 @@ from typing import Annotated
 
 import pydantic
 
-from fleet import errors
+from fleet import errors, json_codec
 from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels, numa, pci
 from fleet.objects.guest_load import GuestLoad
@@ -93,6 +93,8 @@ class HostReport:
         for part, total in (("vcpus", report.vcpus), ("memory_mb", report.memory_mb)):
             if total == 0:
                 raise errors.InvalidInput(field=f"{field}.{part}", reason="must be more than 0")
+        for part in ("stats", "metrics", "numa_topology", "pci_device_pools"):
+            json_codec.require(getattr(report, part), f"{field}.{part}")
         host_labels.require(report.stats.get(host_labels.LABELS) or {}, f"{field}.stats.{host_labels.LABELS}")
         fields.parse(fields.Natural, report.failed_builds, f"{field}.stats.{FAILED_BUILDS}")
         numa.HostTopology.from_wire(report.numa_topology, f"{field}.numa_topology")

@@ -26,12 +26,12 @@ class RequestedDestinationFilter(ColumnFilter):
     run_filter_once_per_request = True
     run_on_forced = True
 
-    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
-        none_disabled = hosts.uniform(CELL_DISABLED) == 0
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
         if not isinstance(request, NovaRequest) or not request.is_restricted:
-            return None if none_disabled else ~hosts.column(CELL_DISABLED)
+            # Never None: that would hold for later requests, and a cell may be disabled before them.
+            return ~hosts.column(CELL_DISABLED)
         wanted = request.destination
-        mask = numpy.ones(len(hosts), dtype=bool) if none_disabled else self._of_usable_cells(hosts, wanted)
+        mask = self._of_usable_cells(hosts, wanted)
         if wanted.cell and not wanted.other_cells:
             mask &= hosts.by_shared(CELL, lambda cell: cell == wanted.cell)
         if wanted.host:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import uuid as uuid_module
 
 import pytest
@@ -13,6 +14,7 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.schema import identity
+from fleet.objects import fields
 from tests.worlds.conductor import INCARNATION, Conductor
 
 HOSTS = ("h1", "h2")
@@ -157,6 +159,11 @@ NONSENSE: list[tuple[dict[str, object], str]] = [
     ({"disk_available_least": -(2**40)}, "report.disk_available_least"),
     ({"host": ["h1"]}, "report.host"),
     ({"host": None}, "report.host"),
+    ({"stats": {"x": math.nan}}, "report.stats.x"),
+    ({"stats": {"x": 10**300}}, "report.stats.x"),
+    ({"stats": {"a\0": "b"}}, "report.stats"),
+    ({"metrics": [{"name": "a", "value": math.inf}]}, "report.metrics"),
+    ({"numa_topology": {"cells": [{"id": 0, "cpuset": [0], "memory": 1, "x": 10**300}]}}, "report.numa_topology"),
 ]
 
 
@@ -168,6 +175,16 @@ def test_nonsense_in_a_report_is_refused_by_name(conductor: Conductor, wrong: di
     refused, stored = conductor.agents.report_hosts([{**report, **wrong}, {**report, "host": "h2", "node": "h2"}], {})
     assert (False, True) == (refused["accepted"], stored["accepted"])
     assert field in refused["reason"]
+
+
+@pytest.mark.every_database
+def test_what_is_used_is_at_most_what_a_column_holds(conductor: Conductor) -> None:
+    """Each of three numbers is valid. The report beside it is stored."""
+    most = fields.INT32_MAX
+    wrong = {"memory_mb": most, "reserved_memory_mb": most, "orphaned_memory_mb": most}
+    report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100}
+    conductor.agents.report_hosts([{**report, **wrong}, {**report, "host": "h2", "node": "h2"}], {})
+    assert {"h1": most, "h2": 0} == {each["host"]: each["memory_mb_used"] for each in conductor.operator.list_hosts()}
 
 
 def test_the_ledger_tells_what_differs(conductor: Conductor) -> None:

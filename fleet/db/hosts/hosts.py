@@ -20,7 +20,7 @@ from fleet.db.hosts import guest_loads, hardware, usage
 from fleet.db.tables import models
 from fleet.db.tables.hosts import NodeRow
 from fleet.db.tables.sql_types import Columns, Values
-from fleet.objects import HostLimits, HostReport, Inventory, host_report
+from fleet.objects import HostLimits, HostReport, Inventory, fields, host_report
 
 NODES = models.compute_nodes
 
@@ -211,10 +211,11 @@ def miscounted(connection: sa.Connection, row: NodeRow) -> dict[str, tuple[objec
 
 def _used(node: NodeRow | HostReport, counted: usage.Usage) -> Columns:
     """Columns that follow from the inventory of ``node`` and from what instances hold of it."""
-    memory_mb_used = node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb
-    local_gb_used = node.reserved_disk_gb + counted.disk_gb
+    # Three numbers that fit into a column may be more than fits together.
+    memory_mb_used = min(node.reserved_memory_mb + node.orphaned_memory_mb + counted.memory_mb, fields.INT32_MAX)
+    local_gb_used = min(node.reserved_disk_gb + counted.disk_gb, fields.INT32_MAX)
     return {
-        "vcpus_used": node.reserved_vcpus + counted.vcpus,
+        "vcpus_used": min(node.reserved_vcpus + counted.vcpus, fields.INT32_MAX),
         "memory_mb_used": memory_mb_used,
         "free_ram_mb": capacity.free(node.memory_mb, memory_mb_used),
         "local_gb_used": local_gb_used,

@@ -122,6 +122,24 @@ def test_a_driver_that_fails_at_the_first_audit_gets_no_builds(monkeypatch: pyte
     assert 512 == world.conductor.rows[built.uuid].claimed_memory_mb
 
 
+@pytest.mark.parametrize("nothing", [None, {}])
+def test_a_known_node_without_resources_gets_no_builds(nothing: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schedulers know the node, and claims that are not tested would hold nothing."""
+    world = one_host()
+    world.reporter.report()
+    with monkeypatch.context() as patched:
+        patched.setattr(world.driver, "get_available_resource", lambda node: nothing)
+        world.reporter.report()
+    refused = world.conductor.place(builders.an_instance())
+    world.build(refused)
+    assert "the driver reports no resources" in world.conductor.alarms[HOST]
+    assert "the driver reports no resources" in world.conductor.rescheduled[refused.uuid]["failure"]["message"]
+    world.reporter.report()
+    built = world.conductor.place(builders.an_instance())
+    world.build(built)
+    assert 512 == world.conductor.rows[built.uuid].claimed_memory_mb
+
+
 @pytest.mark.parametrize("call", ["get_available_nodes", "get_per_instance_usage", "get_available_resource"])
 def test_a_driver_that_hangs_gets_no_builds_until_it_answers(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -40,6 +40,13 @@ HUGE = (Pages(4, 10000), Pages(2048, 1000, used=5))
         ("floating", host_cell(cpu_usage=1, memory_usage=10), cell(), (3, 1034, [], [])),
         ("pinned", host_cell(), pinned(cpu_pinning={0: 2, 1: 3}), (2, 1024, [2, 3], [])),
         ("pages", host_cell(mempages=HUGE), cell(pagesize=2048), (2, 1024, [], [0, 517])),  # 5 + 1024 / 2
+        ("floating without a size: may be overcommitted", host_cell(mempages=HUGE), cell(), (2, 1024, [], [0, 5])),
+        (
+            "pinned without a size: the smallest pages",  # 8 MB of 4 KiB
+            host_cell(mempages=HUGE),
+            pinned(memory=8, cpu_pinning={0: 2, 1: 3}),
+            (2, 8, [2, 3], [2048, 5]),
+        ),
         (
             "isolated: the core's other threads are in use too",
             host_cell(threads=2),
@@ -98,6 +105,15 @@ WANTED = st.builds(
     st.lists(CELLS, min_size=1, max_size=2),
     st.integers(0, 1),
 )
+
+
+def test_pinned_cells_without_a_size_are_not_overcommitted() -> None:
+    """Half of 4096 MB is in huge pages. A second cell of 1536 MB has room in the memory, but not in the small pages."""
+    node = Hardware(host(host_cell(mempages=(Pages(4, 2**19), Pages(2048, 1024)))), (), NO_OVERCOMMIT)
+    wanted = Wanted(instance(pinned(memory=1536)))
+    held = fit(node, wanted)
+    assert held is not None
+    assert fit(take(node, held), wanted) is None
 
 
 @settings(max_examples=300, deadline=None)

@@ -7,7 +7,9 @@ import dataclasses
 from typing import Any
 
 import pytest
+from oslo_messaging.rpc import dispatcher
 
+from fleet.db.feed.feed import Changes
 from fleet.objects import RequestSpec
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova import decoder
@@ -20,7 +22,7 @@ from tests import factories
 from tests.factories import NOW_S, uuid
 from tests.unit.scheduler import judging
 from tests.unit.scheduler.nova.recordings import arguments, envelope
-from tests.unit.scheduler.nova.worlds import CELL, HOSTS, node_row
+from tests.unit.scheduler.nova.worlds import CELL, HOSTS, EndpointInMemory, node_row
 
 OTHER = uuid(77)
 
@@ -64,6 +66,25 @@ def test_a_disabled_cell(asked: RequestSpec, expected: set[str]) -> None:
     assert expected == judging.passed(judge, offered, asked)
     if HOSTS[0] not in expected:
         assert "is in a cell that is disabled" == judge.objection(offered, asked)
+
+
+def test_a_cell_that_is_disabled_between_two_equal_requests() -> None:
+    """What was found for the first one does not hold for the second one."""
+    world = EndpointInMemory(claims=False)
+
+    def ask(number: int) -> object:
+        sent = arguments(scheduler_hints={})
+        sent["instance_uuids"] = [uuid(number)]
+        sent["spec_obj"]["nova_object.data"]["instance_uuid"] = uuid(number)
+        return world.select(sent)
+
+    assert ask(501)
+    assert ask(502)
+    world.feed.batches.append(Changes(2, nodes=[node_row(host, cell_disabled=True) for host in HOSTS]))
+    world.host_manager.poll()
+    with pytest.raises(dispatcher.ExpectedException) as refused:
+        ask(503)
+    assert "NoValidHost" in str(refused.value.exc_info[0])
 
 
 def test_which_cell_is_preferred() -> None:
