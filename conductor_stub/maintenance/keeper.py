@@ -174,8 +174,13 @@ class MaintenanceKeeper:
             self._database.write(working.wait, row.id, f"its hook waits: {_HOOKS} hooks run already", self._clock())
 
     def _run(self, order: working.Order, plan: MaintenanceRow, key: int, lease: str) -> None:
+        if self._clock() >= order.begin_by:
+            # This process stood still: another conductor may have run the hook, and guests may run on the host again.
+            late = "its hook would begin too late, and is left to the next try"
+            LOG.warning("Maintenance %s: host %s: %s", order.maintenance, order.host, late)
+            return
         ended = self._hook(order.command, order.environment(), self._settings.hook_timeout_s, "the hook")
-        counts = self._database.write(working.finish, key, lease, ended, self._clock())
+        counts = self._database.write(working.finish, key, lease, ended, self._clock)
         late = "" if counts else "; this comes too late and counts for nothing"
         level = logging.INFO if ended.succeeded and counts else logging.WARNING
         LOG.log(level, "Maintenance %s: host %s: %s%s", order.maintenance, order.host, ended.message, late)

@@ -12,27 +12,29 @@ import datetime
 from typing import NamedTuple
 
 from conductor_stub.maintenance import draining
+from conductor_stub.steps import hook
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from fleet import errors, failpoints, maintenance_states
-from fleet.clock import seconds
+from fleet.clock import Clock, seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.operations import maintenances
-from fleet.db.tables.operations.maintenance import MaintenanceHostRow
-
-#: Seconds for starting and killing a hook, and for writing its outcome.
-GRACE_S = 15
+from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
 
 
 class Order(NamedTuple):
-    """A hook that this conductor must run now."""
+    """A hook that this conductor must run now.
+
+    :ivar begin_by: from then on it must not begin: its lease could end before it
+    """
 
     command: tuple[str, ...]
     host: str
     maintenance: str
     attempt: int
+    begin_by: datetime.datetime
 
     def environment(self) -> dict[str, str]:
         return {
@@ -57,9 +59,9 @@ def take(
     now = ctx.now
     if row.status != maintenance_states.WORKING or plan.paused:
         return None
-    if row.lease == lease:
+    if row.lease == lease and row.lease_until is not None:
         # A commit whose outcome was unknown.
-        return Order((*settings.hooks[str(plan.hook)], row.host), row.host, plan.name, row.attempt)
+        return _order(plan, row, row.attempt, row.lease_until, settings)
     # Also between two runs of a hook: the next one may reboot the host, and a guest at rest may have been started.
     is_leased = row.lease_until is not None and row.lease_until > now
     if not is_leased and draining.is_needed(tx, row.host):
@@ -77,9 +79,20 @@ def take(
     if row.host.startswith("-"):
         return _fail(tx, row, "its name begins with '-': the hook would take it for an option", now)
     attempt = row.attempt + 1
-    until = now + seconds(settings.hook_timeout_s + GRACE_S)
+    until = now + seconds(settings.hook_timeout_s + hook.GRACE_S)
     maintenances.update_host(tx, key, now, attempt=attempt, lease=lease, lease_until=until, problem=None)
-    return Order((*settings.hooks[plan.hook], row.host), row.host, plan.name, attempt)
+    return _order(plan, row, attempt, until, settings)
+
+
+def _order(
+    plan: MaintenanceRow,
+    row: MaintenanceHostRow,
+    attempt: int,
+    until: datetime.datetime,
+    settings: MaintenanceSettings,
+) -> Order:
+    command = (*settings.hooks[str(plan.hook)], row.host)
+    return Order(command, row.host, plan.name, attempt, hook.begin_by(until, settings.hook_timeout_s))
 
 
 def wait(tx: Transaction, key: int, why: str, now: datetime.datetime) -> None:
@@ -91,9 +104,10 @@ def wait(tx: Transaction, key: int, why: str, now: datetime.datetime) -> None:
 
 
 @failpoints.commits("conductor.maintenance_worked")
-def finish(tx: Transaction, key: int, lease: str, ended: Ended, now: datetime.datetime) -> bool:
+def finish(tx: Transaction, key: int, lease: str, ended: Ended, clock: Clock) -> bool:
     """Write the outcome of a hook. Return False if it counts for nothing."""
     row = maintenances.lock_host(tx, key)
+    now = clock()
     if row.lease == lease and row.status in (maintenance_states.RETURNING, maintenance_states.FAILED):
         return True
     is_leased = row.lease == lease and row.lease_until is not None and row.lease_until > now

@@ -11,12 +11,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from conductor_stub.steps import recovery_settings
+from conductor_stub.steps import hook, recovery_settings
 from conductor_stub.steps.fence import Order, Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE
 from fleet import failpoints, recovery_states
-from fleet.clock import seconds
+from fleet.clock import Clock, seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import aggregates, services
 from fleet.db.operations import recoveries, silence
@@ -24,23 +24,26 @@ from fleet.db.tables.operations.recovery import RecoveryRow
 
 #: Key of an aggregate's metadata: the fence of its hosts.
 METADATA = "recovery_fence"
-#: Seconds for starting and killing the command, and for writing its outcome.
-GRACE_S = 15
 #: Seconds between two tries, times the number of the last one.
 _AGAIN_AFTER_S = 20
 
 
 @failpoints.commits("conductor.recovery_fence")
 def take(
-    tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, down_time_s: float, now: datetime.datetime
+    tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, down_time_s: float, clock: Clock
 ) -> Order | None:
-    """Take the lease. Return the fence that this conductor must run; None if there is none to run."""
-    fleet = silence.lock_fleet(tx, now)
+    """Take the lease. Return the fence that this conductor must run; None if there is none to run.
+
+    :param clock: read when the rows are locked. The host may have reported again while this transaction waited or was
+        repeated
+    """
+    fleet = silence.lock_fleet(tx, clock())
     row = recoveries.lock(tx, uuid)
+    now = clock()
     fence, command, problem = _chosen(tx, row.host, settings)
-    if row.status == recovery_states.FENCING and row.lease == lease:
+    if row.status == recovery_states.FENCING and row.lease == lease and row.lease_until is not None:
         # A commit whose outcome was unknown. Its aggregates may have chosen another fence meanwhile: the lease then ends.
-        return Order(command, row.host, uuid, row.attempt, settings.fence_timeout_s) if command else None
+        return _order(command, row, row.attempt, row.lease_until, settings) if command else None
     is_leased = row.lease_until is not None and row.lease_until > now
     may = row.status == recovery_states.FENCING and recoveries.may_go_on(fleet, row)
     if not may or is_leased or row.due_at > now:
@@ -67,10 +70,17 @@ def take(
         hold(tx, row, _failed(row.attempt, row.problem), now)
         return None
     attempt = row.attempt + 1
-    until = now + seconds(settings.fence_timeout_s + GRACE_S)
+    until = now + seconds(settings.fence_timeout_s + hook.GRACE_S)
     recoveries.update(tx, uuid, now, attempt=attempt, lease=lease, lease_until=until, due_at=until)
     recoveries.add_step(tx, uuid, "fencing", f"try {attempt} of {settings.fence_attempts}", now)
-    return Order(command, row.host, uuid, attempt, settings.fence_timeout_s)
+    return _order(command, row, attempt, until, settings)
+
+
+def _order(
+    command: Sequence[str], row: RecoveryRow, attempt: int, until: datetime.datetime, settings: RecoverySettings
+) -> Order:
+    timeout_s = settings.fence_timeout_s
+    return Order(command, row.host, row.uuid, attempt, timeout_s, hook.begin_by(until, timeout_s))
 
 
 def _chosen(tx: Transaction, host: str, settings: RecoverySettings) -> tuple[str, Sequence[str], str]:
@@ -93,9 +103,10 @@ def _chosen(tx: Transaction, host: str, settings: RecoverySettings) -> tuple[str
 
 
 @failpoints.commits("conductor.recovery_fenced")
-def finish(tx: Transaction, order: Order, lease: str, outcome: Outcome, attempts: int, now: datetime.datetime) -> bool:
+def finish(tx: Transaction, order: Order, lease: str, outcome: Outcome, attempts: int, clock: Clock) -> bool:
     """Write the outcome of a fence. Return False if it counts for nothing. :param attempts: the most there are"""
     row = recoveries.lock(tx, order.recovery)
+    now = clock()
     if row.status != recovery_states.FENCING or row.lease != lease or row.lease_until is None or row.lease_until <= now:
         return False
     if outcome.is_off:

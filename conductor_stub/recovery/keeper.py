@@ -103,7 +103,7 @@ class RecoveryKeeper:
         lease = uuidutils.generate_uuid()
 
         def take() -> Order | None:
-            order = self._database.write(fencing.take, row.uuid, lease, self._settings, down_time_s, self._clock())
+            order = self._database.write(fencing.take, row.uuid, lease, self._settings, down_time_s, self._clock)
             if order is not None:
                 LOG.warning("Fencing host %s, try %d", order.host, order.attempt)
             return order
@@ -111,9 +111,13 @@ class RecoveryKeeper:
         self._fences.begin(take, lambda order: self._run_fence(order, lease))
 
     def _run_fence(self, order: Order, lease: str) -> None:
+        if self._clock() >= order.begin_by:
+            # This process stood still: another conductor may have fenced the host, and its guests may run there again.
+            LOG.warning("Fence of host %s: it would begin too late, and is left to the next try", order.host)
+            return
         outcome = self._fence(order)
         attempts = self._settings.fence_attempts
-        counts = self._database.write(fencing.finish, order, lease, outcome, attempts, self._clock())
+        counts = self._database.write(fencing.finish, order, lease, outcome, attempts, self._clock)
         late = "" if counts else "; this comes too late and counts for nothing"
         level = logging.INFO if outcome.is_off and counts else logging.WARNING
         LOG.log(level, "Fence of host %s: %s%s", order.host, outcome.message, late)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 
 from conductor_stub.steps import hook
@@ -14,13 +15,18 @@ from conductor_stub.steps import hook
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """A fence to be run. :param attempt: its number, from 1 on"""
+    """A fence to be run.
+
+    :param attempt: its number, from 1 on
+    :param begin_by: from then on it must not begin: its lease could end before it
+    """
 
     command: Sequence[str]
     host: str
     recovery: str
     attempt: int
     timeout_s: float
+    begin_by: datetime.datetime
 
     def environment(self) -> Mapping[str, str]:
         return {

@@ -7,6 +7,7 @@ The fence and the maintenance of hosts call it.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
 import os
 import signal
@@ -16,6 +17,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
+from fleet.clock import seconds
+
+#: Seconds of a lease for starting and killing a command, and for writing its outcome; and those of them for the start.
+GRACE_S, START_S = 15, 10
 #: Characters of the command's output that are kept.
 _KEPT = 500
 #: Bytes of output on the disk after which those so far are removed, and seconds between two looks.
@@ -27,6 +32,11 @@ class Ended(NamedTuple):
 
     succeeded: bool
     message: str
+
+
+def begin_by(lease_until: datetime.datetime, timeout_s: float) -> datetime.datetime:
+    """Return the time from which on the command of a lease must not begin: another conductor may soon run it."""
+    return lease_until - seconds(timeout_s + GRACE_S - START_S)
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float, what: str) -> Ended:

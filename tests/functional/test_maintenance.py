@@ -313,7 +313,7 @@ def test_a_hook_that_fails(stage: Stage) -> None:
 
 
 def test_a_conductor_that_dies_beside_a_hook(stage: Stage) -> None:
-    """Its lease ends, then another one runs the hook again; what the first one says later counts for nothing."""
+    """Its lease ends, then another one runs the hook again. The first one only stood still: it begins no hook any more."""
     stage.run(["h1"], hook="reboot")
     stage.look()
     stage.later()
@@ -325,9 +325,19 @@ def test_a_conductor_that_dies_beside_a_hook(stage: Stage) -> None:
     stage.beat()
     stage.look(1, stage.other)
     stage.conductor.run_fences()
-    assert "working" == stage.hosts()["h1"]
+    assert ([], "working") == (stage.conductor.hooked, stage.hosts()["h1"])
     stage.other.run_fences()
     assert "returning" == stage.hosts()["h1"]
+
+
+def test_a_hook_that_ends_late_counts_for_nothing(stage: Stage) -> None:
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.commands_take_s = SETTINGS.hook_timeout_s + 16
+    stage.conductor.run_fences()
+    assert (1, "working") == (len(stage.conductor.hooked), stage.hosts()["h1"])
 
 
 def test_a_hook_does_not_run_again_under_a_guest(stage: Stage, database: Database) -> None:

@@ -78,6 +78,8 @@ class Conductor:
         self.fences: list[Callable[[], object]] = []
         self.fenced: list[Order] = []
         self.hooked: list[tuple[tuple[str, ...], str]] = []
+        #: How long each fence and hook runs.
+        self.commands_take_s = 0.0
         self.hook_ends: collections.deque[Ended] = collections.deque()
         self.outcomes: collections.deque[Outcome] = collections.deque()
         pins = Pins(configuration(fleet_conf.register_opts))
@@ -112,10 +114,12 @@ class Conductor:
 
     def _fence(self, order: Order) -> Outcome:
         self.fenced.append(order)
+        self.clock.advance(self.commands_take_s)
         return self.outcomes.popleft() if self.outcomes else Outcome(True, "the fence succeeded")
 
     def _hook(self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float, what: str) -> Ended:
         self.hooked.append((tuple(command), environment["FLEET_HOOK_ATTEMPT"]))
+        self.clock.advance(self.commands_take_s)
         return self.hook_ends.popleft() if self.hook_ends else Ended(True, f"{what} succeeded")
 
     def run_fences(self) -> None:

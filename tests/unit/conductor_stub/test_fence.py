@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import pathlib
 import sys
 
@@ -20,11 +21,12 @@ from tests.configuration import configuration
 
 #: Python starts in this time on a slow machine.
 PATIENT_S = 60.0
+NEVER = datetime.datetime.max
 TOLD = ("HOST", "RECOVERY", "FENCE_ATTEMPT", "FENCE_TIMEOUT")
 
 
 def order(script: str, timeout_s: float = PATIENT_S, host: str = "h1") -> Order:
-    return Order([sys.executable, "-c", script], host, "recovery-uuid", 2, timeout_s)
+    return Order([sys.executable, "-c", script], host, "recovery-uuid", 2, timeout_s, NEVER)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_fence_that_hangs_is_killed_with_what_it_has_started(tmp_path: pathlib
     """Its child would write later, and holds the output open."""
     pid = tmp_path / "pid"
     script = f"sleep 600 & echo $! > {pid}; wait"
-    outcome = fence.run(Order(["/bin/sh", "-c", script], "h1", "uuid", 1, 4))
+    outcome = fence.run(Order(["/bin/sh", "-c", script], "h1", "uuid", 1, 4, NEVER))
     assert not outcome.is_off
     assert "the fence did not end within 4 s, and was killed" == outcome.message
     eventually(lambda: _has_ended(pid.read_text().strip()))
@@ -74,7 +76,7 @@ def _has_ended(pid: str) -> bool:
 
 @pytest.mark.parametrize("command", ["/no/such/program", "/etc"])
 def test_a_fence_that_cannot_be_run(command: str) -> None:
-    outcome = fence.run(Order([command], "h1", "uuid", 1, PATIENT_S))
+    outcome = fence.run(Order([command], "h1", "uuid", 1, PATIENT_S, NEVER))
     assert not outcome.is_off
     assert outcome.message.startswith("the fence cannot be run: ")
 
