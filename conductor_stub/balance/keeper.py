@@ -84,7 +84,7 @@ class BalanceKeeper:
         hot_since = self._database.write(_take, aggregate, self._settings.interval_s, now)
         if hot_since is None:
             return
-        found, record = self._trying.round(aggregate, hot_since, now)
+        found, record = self._trying.round(aggregate, hot_since, now, held_up=self._pinned())
         metrics.BALANCE_ABOVE_MEAN.labels(aggregate).set(found.before)
         self._measured.add(aggregate)
         hot = {host: since.isoformat() for host, since in found.hot_since.items()}
@@ -101,14 +101,9 @@ class BalanceKeeper:
             self._notify(uuid)
 
     def _move(self, row: BalanceRoundRow) -> None:
-        pinned = ""
-        try:
-            self._placement.require_live_migration()
-            self._placement.require_parts()
-        except errors.VersionPinned as old:
-            pinned = old.message
-            if self._said.due(row.aggregate) is not None:
-                LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, pinned)
+        pinned = self._pinned()
+        if pinned and self._said.due(row.aggregate) is not None:
+            LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, pinned)
         for number, move in enumerate(row.moves):
             if move["status"] != balance_states.WAITING:
                 continue
@@ -124,11 +119,20 @@ class BalanceKeeper:
         if self._database.write(_follow, row.uuid, self._clock()):
             self._notify(row.uuid)
 
+    def _pinned(self) -> str:
+        """Return why no guest can be moved now: an agent is too old."""
+        try:
+            self._placement.require_live_migration()
+            self._placement.require_parts()
+        except errors.VersionPinned as old:
+            return old.message
+        return ""
+
     def _notify(self, uuid: str) -> None:
         row = self._database.read(balances.get, uuid)
         seen = {name: row.seen.get(name) for name in ("mean", "before", "expected", "hot")}
         payload = {"uuid": uuid, "aggregate": row.aggregate, "mode": row.mode, "status": row.status}
-        more = {"moves": list(row.moves), "not_done": dict(row.not_done)}
+        more = {"moves": balances.shown_moves(row), "not_done": dict(row.not_done)}
         self._tell(new_context(), f"balance.round.{row.status}", {**payload, **seen, **more})
 
 
@@ -251,7 +255,7 @@ def _begin(
     elif waits:
         return None
     if against:
-        move.update(status=balance_states.FAILED, why=against)
+        move.update(status=balance_states.FAILED, why=against, **{balances.UNTRIED: True})
     else:
         try:
             kind, destination = move_states.LIVE_MIGRATION, move["destination"]

@@ -194,7 +194,7 @@ def _round(row: BalanceRoundRow) -> BalanceRound:
         "mode": row.mode,
         "status": row.status,
         "seen": row.seen,  # type: ignore[typeddict-item]
-        "moves": row.moves,  # type: ignore[typeddict-item]
+        "moves": balances.shown_moves(row),  # type: ignore[typeddict-item]
         "not_done": row.not_done,
         "after": row.after,
         "created_at": as_text(row.created_at),

@@ -43,11 +43,17 @@ class Trying:
         self._down_time_s = down_time_s
 
     def round(
-        self, aggregate: str, hot_since: Mapping[str, datetime.datetime], now: datetime.datetime, at_once: bool = False
+        self,
+        aggregate: str,
+        hot_since: Mapping[str, datetime.datetime],
+        now: datetime.datetime,
+        at_once: bool = False,
+        held_up: str = "",
     ) -> tuple[Round, dict[str, Any]]:
         """Return the round, and the columns of its record.
 
         :param at_once: hosts that are hot now count as if they had been hot for the whole time
+        :param held_up: why no guest of the fleet can be moved now
         :raises errors.NotFound: there is no such aggregate
         """
         seen = self._database.read(reading.read, aggregate, self._settings, now, self._down_time_s)
@@ -58,7 +64,7 @@ class Trying:
         def refuses(guest: Guest, host: str) -> str:
             return reading.soft_refusal(seen, guest, host) or self._refused(guest, host)
 
-        found = deciding.decide(seen.hosts, seen.guests, since, self._settings, now, refuses, seen.held_up)
+        found = deciding.decide(seen.hosts, seen.guests, since, self._settings, now, refuses, seen.held_up or held_up)
         return found, _record(found, seen)
 
     def _refused(self, guest: Guest, host: str) -> str:

@@ -20,6 +20,7 @@ from fleet.db.catalog.group_check import Arrival
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services, usage
+from fleet.db.hosts.services import Serving
 from fleet.db.instances import history, instances
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
@@ -166,13 +167,15 @@ def _found(rows: Mapping[str, RequestedInstance], step: BuildStep) -> RequestedI
 
 
 def _judge(
-    tx: Transaction, step: BuildStep, row: RequestedInstance, serving: Mapping[str, str | None], ctx: StepContext
+    tx: Transaction, step: BuildStep, row: RequestedInstance, serving: Mapping[str, Serving], ctx: StepContext
 ) -> JSONObject:
     """Return the values that the step writes to the locked row; none if it is done already."""
     if _is_done(step, row):
         return {}
     if step.incarnation is not None:
-        services.check_incarnation(tx, step.host, serving.get(step.host), step.incarnation)
+        services.check_incarnation(tx, step.host, serving[step.host].incarnation, step.incarnation)
+    if isinstance(step, Claim):
+        services.require_no_work(step.host, serving[step.host])
     return {"updated_at": ctx.now, **_WORK[type(step)](step, row, ctx)}
 
 
@@ -194,20 +197,20 @@ def _add_event(tx: Transaction, report: StepReport, row: RequestedInstance, ctx:
     history.add_event(tx, row.uuid, what, now=ctx.now, duration_s=duration_s, **where)
 
 
-def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[JSONMapping, Mapping[str, str | None]]:
-    """The rows that exist by uuid, and by host the incarnation of the agent that serves it.
+def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[JSONMapping, Mapping[str, Serving]]:
+    """The rows that exist by uuid, and by host what a claim needs to know of it.
 
     A finish says that a guest runs, so no other agent may start to serve the host before it is written. A claim needs no
     such lock: the agent's periodic comparison finds a claim of its former life.
     """
-    reporting = {step.host for step in steps if step.incarnation is not None}
+    reporting = {step.host for step in steps}
     finishing = any(isinstance(step, Finish) for step in steps)
     if len(steps) == 1 and not finishing:
         (step,) = steps
         row = instances.lock(tx, step.instance_uuid, for_host=step.host)
-        return {row.uuid: row}, {step.host: row.incarnation}
+        return {row.uuid: row}, {step.host: Serving(row.incarnation, row.worked_on)}
     found = instances.lock_all(tx, [step.instance_uuid for step in steps])
-    return found, services.incarnations_of(tx, reporting, held=finishing)
+    return found, services.all_serving(tx, reporting, held=finishing)
 
 
 def _changes(taken: Iterable[tuple[StepReport, RequestedInstance]]) -> dict[tuple[str, str], hosts.UsageChange]:

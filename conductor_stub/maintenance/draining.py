@@ -139,9 +139,15 @@ def is_needed(tx: Transaction, host: str) -> bool:
 
 
 def guests_on(tx: Transaction, host: str) -> Sequence[RequestedInstance]:
-    """Guests that run on a host, or are about to. Those at rest, without a task, may stay."""
+    """Guests that run on a host, or are about to. Those at rest, without a task, may stay, unless they run all the same."""
     there = tx.execute(instances.live(instances.INSTANCES.c.host == host)).all()
-    return [each for each in there if each.vm_state not in maintenances.RESTING or each.task_state is not None]
+    return [
+        each
+        for each in there
+        if each.vm_state not in maintenances.RESTING
+        or each.task_state is not None
+        or each.power_state == states.RUNNING
+    ]
 
 
 @failpoints.commits("conductor.maintenance_move")
@@ -212,6 +218,7 @@ def _choose(
     obstacles = ways.obstacles(tx, [each.uuid for each in able])
     problems = [
         f"{each.name} is {each.vm_state.upper()}"
+        + (f", and its guest runs: stop it on {row.host}" if each.vm_state in maintenances.RESTING else "")
         for each in running
         if each.vm_state not in (states.ACTIVE, states.BUILDING) and each.task_state is None
     ]

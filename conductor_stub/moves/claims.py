@@ -75,7 +75,9 @@ def claim(tx: Transaction, attempt: Attempt, holds: Claimed, ctx: StepContext) -
     machine.require_part(move, host)
     if not mine or record.status != move_states.PREPARING:
         raise instances.stale(row, attempt.number, host)
-    services.check_incarnation(tx, host, services.incarnation_of(tx, host), attempt.incarnation)
+    serving = services.serving(tx, host)
+    services.check_incarnation(tx, host, serving.incarnation, attempt.incarnation)
+    services.require_no_work(host, serving)
     if returned := machine.why_not_evacuated(tx, record, ctx):
         raise errors.InvalidInput(field="migration_type", reason=f"is {record.migration_type}, and {returned}")
     if row.group_uuid:

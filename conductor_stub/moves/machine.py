@@ -131,9 +131,12 @@ class MoveMachine(PlacedRow[Move, Move]):
         return end_unmoved(tx, row, {"error": name, "message": message, "details": details}, ctx)
 
     def timed_out(self, tx: Transaction, row: Move, ctx: StepContext) -> Move | None:
-        """A claimed move is ended by ``failures.overdue``."""
-        unclaimed = row.record.status in self.unclaimed
-        return self.refused(tx, row, MoveTimeout.of(row.record, ctx), ctx) if unclaimed else None
+        """A claimed move is ended by ``failures.overdue``, and one that waits for a slot is handed out again.
+
+        That one is late only if no conductor has looked for so long: it has not begun.
+        """
+        may_end = row.record.status in self.unclaimed and not self.waits(row)
+        return self.refused(tx, row, MoveTimeout.of(row.record, ctx), ctx) if may_end else None
 
     def begins(self, tx: Transaction, row: Move, ctx: StepContext) -> bool:
         """A live migration whose host, or the fleet, has no slot waits on."""

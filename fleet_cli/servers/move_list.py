@@ -67,9 +67,11 @@ class MoveList:
         self._waiting = []
 
     def run(self, timeout_s: float) -> None:
-        """Make the moves. After ``timeout_s`` none begins, and the call returns with those that are :attr:`under_way`."""
+        """Make the moves. After ``timeout_s`` none begins, and those :attr:`under_way` are finished and confirmed."""
         deadline = self._clock() + timeout_s
-        while (self._waiting or self._under_way) and self._clock() < deadline:
+        while self._waiting or self._under_way:
+            if self._clock() >= deadline:
+                self.stop()
             while self._may_begin():
                 self._begin(self._waiting.pop(0))
             self._look()

@@ -570,6 +570,30 @@ def test_what_is_measured_long_afterwards_is_no_effect_of_a_round(stage: Balance
     assert ("done", None) == (done["status"], done["after"])
 
 
+@pytest.mark.parametrize("stops", ["pause", "confirm"])
+def test_guests_whose_moves_were_not_tried_have_no_cooldown(
+    database: Database, monkeypatch: pytest.MonkeyPatch, stops: str
+) -> None:
+    """An operator pauses balancing, or wants to confirm rounds, before the moves of a round begin."""
+    stage = BalanceStage(database)
+    with monkeypatch.context() as patched:
+        for each in (stage.conductor, stage.other):
+            patched.setattr(each.balance_keeper, "_move", lambda _row: None)
+        stage.set_mode("auto")
+        stage.pass_looks(LOOKS)
+    meant = {each["instance_uuid"] for each in stage.rounds()[0]["moves"]}
+    if stops == "pause":
+        stage.conductor.operator.pause_balance("web", True)
+    else:
+        stage.set_mode("confirm")
+    stage.conductor.balance_keeper.look()
+    stage.conductor.operator.pause_balance("web", False)
+    assert {"failed"} == {each["status"] for each in stage.rounds()[0]["moves"]}
+    assert [] == stage.conductor.operator.list_migrations({})
+    again = stage.conductor.operator.suggest_balance("web")
+    assert meant == {each["instance_uuid"] for each in again["moves"]}
+
+
 def test_the_busy_guest_moves(database: Database) -> None:
     """Of six guests of one size one keeps its vcpu busy: 4 of 8 processors are used. Loads of guests that are elsewhere, or
     none, change nothing.

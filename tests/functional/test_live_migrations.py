@@ -534,3 +534,20 @@ def test_a_wait_for_a_slot_is_calm(database: Database, caplog: pytest.LogCapture
     assert waits == sorted(waits)
     assert 1 == sum("waits: 1 guests leave host h1" in each.getMessage() for each in caplog.records)
     assert [] == [each.getMessage() for each in caplog.records if "handed out again" in each.getMessage()]
+
+
+def test_a_move_that_waits_for_a_slot_outlives_an_outage(database: Database) -> None:
+    """No conductor has looked for longer than a move may take: it has not begun, and goes on waiting."""
+    stage = Live(database, StepLimits(live_per_host=1))
+    waiting = stage.another("h1")
+    stage.until(move_states.RUNNING)
+    stage.operator.live_migrate_instance(waiting)
+    stage.work()
+    record = database.read(moves.of_instance, waiting)
+    assert record is not None
+    stage.conductor.clock.advance(stage.conductor.limits.move_timeout_s + 1)
+    stage.conductor.move_sweeper.sweep()
+    stage.work()
+    found = database.read(moves.find, record.uuid)
+    assert found is not None
+    assert (move_states.ACCEPTED, None) == (found.status, found.failure)

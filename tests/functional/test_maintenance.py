@@ -21,7 +21,7 @@ from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.limits import StepContext
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from conductor_stub.steps.recovery_settings import RecoverySettings
-from fleet import errors, failpoints, move_states
+from fleet import errors, failpoints, move_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts, services
@@ -330,6 +330,48 @@ def test_a_conductor_that_dies_beside_a_hook(stage: Stage) -> None:
     assert "returning" == stage.hosts()["h1"]
 
 
+def test_a_stopped_instance_whose_guest_runs_all_the_same_holds_a_host_up(stage: Stage, database: Database) -> None:
+    """Its host did not answer to a start in time, and has started it later: the hook would reboot it."""
+    guest = stage.add("h1")
+    odd = {"vm_state": states.STOPPED, "power_state": states.RUNNING}
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, odd))
+    name = database.read(instances.get, guest).name
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look(2)
+    assert ("draining", [], f"{name} is STOPPED, and its guest runs: stop it on h1") == (
+        stage.hosts()["h1"],
+        stage.conductor.fences,
+        stage.problem("h1"),
+    )
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"power_state": states.SHUTDOWN}))
+    stage.look(2)
+    assert "working" == stage.hosts()["h1"]
+
+
+def test_no_guest_comes_while_a_host_is_worked_on(stage: Stage) -> None:
+    """A build was in the queue of its agent for longer than a drain waits for, and a scheduler did not know of the drain."""
+    stage.conductor.scheduler.answers.append([("h1", ())])
+    asked = BuildRequest.from_wire({"flavor": {"vcpus": 1, "memory_mb": 1024, "root_gb": 10}})
+    late = stage.conductor.intake.accept(context("web"), asked)["instances"][0]["uuid"]
+    stage.conductor.work()
+    stage.run(["h1"], hook="reboot")
+    stage.look(2)
+    stage.later(31)
+    stage.look(2)
+    assert ("working", 1) == (stage.hosts()["h1"], len(stage.conductor.fences))
+    with pytest.raises(errors.ComputeResourcesUnavailable, match="host h1 is empty for a maintenance"):
+        stage.conductor.claim(late, "h1")
+    guest = stage.add("h2")
+    stage.conductor.scheduler.answers.append([("h1", ())])
+    record = stage.conductor.operator.live_migrate_instance(guest)
+    stage.conductor.moves.deliver(stage.conductor.place_move)
+    attempt = Attempt(record["uuid"], 1, "h1", "h1", INCARNATION)
+    with pytest.raises(errors.ComputeResourcesUnavailable, match="host h1 is empty for a maintenance"):
+        stage.conductor.move_progress.claim(context(), attempt, CLAIM)
+
+
 def test_a_hook_that_ends_late_counts_for_nothing(stage: Stage) -> None:
     stage.run(["h1"], hook="reboot")
     stage.look()
@@ -343,7 +385,9 @@ def test_a_hook_that_ends_late_counts_for_nothing(stage: Stage) -> None:
 def test_a_hook_does_not_run_again_under_a_guest(stage: Stage, database: Database) -> None:
     """The conductor of the first run has died, and an owner has started a guest there: it moves away first."""
     guest = stage.add("h1")
-    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped"}))
+    database.write(
+        lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped", "power_state": states.SHUTDOWN})
+    )
     stage.run(["h1"], hook="reboot")
     stage.look()
     stage.later()
@@ -495,7 +539,7 @@ class Emptied(Stage):
         on = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120)
         self.conductor = Conductor(database, maintenance=SETTINGS, recovery=on, clock=self.conductor.clock)
         self.guest = self.add("h1")
-        self.change(vm_state="stopped")
+        self.change(vm_state="stopped", power_state=states.SHUTDOWN)
         self.run(["h1"], hook="reboot")
         self.look()
         self.later()
@@ -568,7 +612,9 @@ def test_no_hook_runs_beside_a_recovery(database: Database) -> None:
     on = RecoverySettings(enabled=True, fence_command=["/sbin/off"], wait_time_s=120)
     stage.conductor = Conductor(database, maintenance=SETTINGS, recovery=on, clock=stage.conductor.clock)
     conductor, guest = stage.conductor, stage.add("h1")
-    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped"}))
+    database.write(
+        lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "stopped", "power_state": states.SHUTDOWN})
+    )
     for _ in range(8):
         stage.later(20, "h1")
         conductor.keeper.look()
@@ -605,7 +651,7 @@ def test_a_recovery_that_begins_before_a_hook_runs_again(database: Database) -> 
     stage.conductor.operator.pause_maintenance("kernel", True)
     stage.change(vm_state="active")
     assert ["h1"] == stage.recovered()
-    stage.change(vm_state="stopped")
+    stage.change(vm_state="stopped", power_state=states.SHUTDOWN)
     stage.conductor.operator.pause_maintenance("kernel", False)
     stage.conductor.fences.clear()
     stage.look(2)
@@ -661,13 +707,16 @@ def test_a_guest_on_its_way_to_the_host_is_waited_for(stage: Stage) -> None:
 
 
 def test_a_guest_that_is_built_before_the_hook_runs(stage: Stage, database: Database) -> None:
-    """The host is drained again; an operator who has enabled it is overruled."""
+    """Its claim was being written when the host became empty. The host is drained again; an operator who has enabled it is
+    overruled.
+    """
     stage.run(["h1"], hook="reboot")
     stage.look()
     stage.later()
     assert "working" == stage.hosts()["h1"]
     database.write(services.set_disabled, "h1", "fleet-compute", False, None, stage.conductor.clock())
-    stage.add("h1")
+    guest = stage.add("h2")
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"host": "h1", "node": "h1"}))
     stage.look()
     assert ("draining", []) == (stage.hosts()["h1"], stage.conductor.fences)
     stage.look()

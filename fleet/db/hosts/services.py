@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import sqlalchemy as sa
 
-from fleet import errors
+from fleet import errors, maintenance_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
@@ -51,21 +51,44 @@ _LIVE = (
     )
     .order_by(SERVICES.c.host)
 )
+_WORKED_ON = models.maintenance_hosts
 #: For use in other queries.
+IS_WORKED_ON = (
+    sa.exists()
+    .where(_WORKED_ON.c.open_host == sa.bindparam("served_host"), _WORKED_ON.c.status == maintenance_states.WORKING)
+    .label("worked_on")
+)
 INCARNATION = (
     sa.select(SERVICES.c.incarnation)
     .where(SERVICES.c.host == sa.bindparam("served_host"), SERVICES.c.binary == COMPUTE)
     .scalar_subquery()
     .label("incarnation")
 )
-_INCARNATION = sa.select(INCARNATION)
-_INCARNATIONS = (
-    sa.select(SERVICES.c.host, SERVICES.c.incarnation)
+_SERVING = sa.select(INCARNATION, IS_WORKED_ON)
+_ALL_SERVING = (
+    sa.select(
+        SERVICES.c.host,
+        SERVICES.c.incarnation,
+        sa.exists()
+        .where(_WORKED_ON.c.open_host == SERVICES.c.host, _WORKED_ON.c.status == maintenance_states.WORKING)
+        .label("worked_on"),
+    )
     .where(SERVICES.c.host.in_(_HOSTS), SERVICES.c.binary == COMPUTE)
     .order_by(SERVICES.c.host)
 )
 #: Locked until the end of the transaction: a registration waits for it, a heartbeat (on PostgreSQL) does not.
-_HELD_INCARNATIONS = _INCARNATIONS.with_for_update(read=True, key_share=True)
+_HELD_SERVING = _ALL_SERVING.with_for_update(read=True, key_share=True, of=SERVICES)
+
+
+class Serving(NamedTuple):
+    """What a claim needs to know of its host.
+
+    :ivar incarnation: of the agent that serves it
+    :ivar worked_on: it is empty for a maintenance, whose hook may run: no guest may come
+    """
+
+    incarnation: str | None
+    worked_on: bool
 
 
 class _Alive(Protocol):
@@ -162,24 +185,29 @@ def _change(tx: Transaction, row: ServiceRow, values: Mapping[str, object]) -> N
     tx.touch(SERVICES, row.id)
 
 
-def incarnation_of(tx: Transaction, host: str) -> str | None:
-    """The incarnation of the agent that serves ``host``. No lock is taken."""
-    found: str | None = tx.execute(_INCARNATION, {"served_host": host}).scalar_one()
-    return found
+def serving(tx: Transaction, host: str) -> Serving:
+    """No lock is taken."""
+    return Serving(*tx.execute(_SERVING, {"served_host": host}).one())
 
 
-def incarnations_of(tx: Transaction, hosts: Collection[str], held: bool = False) -> dict[str, str | None]:
-    """:func:`incarnation_of` by host.
+def all_serving(tx: Transaction, hosts: Collection[str], held: bool = False) -> dict[str, Serving]:
+    """:func:`serving` by host.
 
     :param held: no other process can register for these hosts until the transaction ends
     """
-    found = tx.execute(_HELD_INCARNATIONS if held else _INCARNATIONS, {"hosts": sorted(hosts)}).all() if hosts else ()
-    known = {row.host: row.incarnation for row in found}
-    return {host: known.get(host) for host in hosts}
+    found = tx.execute(_HELD_SERVING if held else _ALL_SERVING, {"hosts": sorted(hosts)}).all() if hosts else ()
+    known = {row.host: Serving(row.incarnation, row.worked_on) for row in found}
+    return {host: known.get(host, Serving(None, False)) for host in hosts}
+
+
+def require_no_work(host: str, serving: Serving) -> None:
+    """:raises errors.ComputeResourcesUnavailable: the host is empty for a maintenance, as its hook may run now"""
+    if serving.worked_on:
+        raise errors.ComputeResourcesUnavailable(reason=f"host {host} is empty for a maintenance")
 
 
 def check_incarnation(tx: Transaction, host: str, found: str | None, incarnation: str) -> None:
-    """:param found: from :func:`incarnation_of`. :raises errors.StaleIncarnation: another process serves this host now"""
+    """:param found: from :func:`serving`. :raises errors.StaleIncarnation: another process serves this host now"""
     if found != incarnation:
         service = get(tx, host, COMPUTE)
         raise errors.StaleIncarnation(

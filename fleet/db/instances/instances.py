@@ -30,7 +30,7 @@ _THESE = INSTANCES.c.uuid.in_(sa.bindparam("wanted", expanding=True))
 _FOUND = JOINED.where(_ONE)
 _LOCKED = _FOUND.with_for_update(of=INSTANCES)
 _LOCKED_IN_ORDER = JOINED.where(_THESE).order_by(INSTANCES.c.uuid).with_for_update(of=INSTANCES)
-_LOCKED_FOR_HOST = _FOUND.add_columns(services.INCARNATION).with_for_update(of=INSTANCES)
+_LOCKED_FOR_HOST = _FOUND.add_columns(services.INCARNATION, services.IS_WORKED_ON).with_for_update(of=INSTANCES)
 LIVE = sa.not_(INSTANCES.c.deleted)
 _HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
 _PLACED = sa.select(
@@ -62,9 +62,10 @@ NOTHING_CLAIMED = {"host": None, "node": None, **claimed.NOTHING}
 
 
 class ServedInstance(RequestedInstance, Protocol):
-    """An instance with the life of the agent that serves a host."""
+    """An instance with what a claim needs to know of a host: see :class:`fleet.db.hosts.services.Serving`."""
 
     incarnation: str | None
+    worked_on: bool
 
 
 def get(connection: Transaction | sa.Connection, uuid: str) -> RequestedInstance:
@@ -185,7 +186,7 @@ def compare(
 def lock(tx: Transaction, uuid: str, for_host: str | None = None) -> ServedInstance:
     """The row, locked until the transaction ends.
 
-    :param for_host: add the incarnation of the agent that serves this host, as ``incarnation``, without a lock
+    :param for_host: add ``incarnation`` and ``worked_on`` of this host (see :class:`services.Serving`), without a lock
     :raises errors.NotFound:
     """
     if for_host is None:

@@ -18,6 +18,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import guest_loads
 from fleet.db.tables import models
 from fleet.db.tables.operations.balance import BalanceRoundRow, BalanceRow
+from fleet.json_codec import JSONObject
 
 BALANCES = models.balances
 ROUNDS = models.balance_rounds
@@ -27,6 +28,8 @@ _MAINTAINED = models.maintenance_hosts
 _RECOVERIES = models.recoveries
 #: Rounds that have ended are kept for this time.
 KEPT = seconds(90 * 24 * 3600)
+#: Key of a move of a round that ended before it was tried. No answer has it.
+UNTRIED = "untried"
 _MOST_REMOVED = 500
 _LOADS_KEPT = seconds(24 * 3600)
 
@@ -186,12 +189,17 @@ def moved_since(connection: Transaction | sa.Connection, hosts: Collection[str],
     return set(connection.execute(_MOVED, {"hosts": sorted(hosts), "since": since}).scalars())
 
 
+def shown_moves(row: BalanceRoundRow) -> list[JSONObject]:
+    """Return the moves of a round as answers have them."""
+    return [{name: value for name, value in each.items() if name != UNTRIED} for each in row.moves]
+
+
 def failed_since(connection: sa.Connection, aggregate: str, since: datetime.datetime) -> set[str]:
-    """Return the instances whose moves in rounds since then have failed: the same moves would fail again."""
+    """Return the instances whose moves in rounds since then were tried and failed: the same moves would fail again."""
     moves = (
         each for row in connection.execute(_LATELY, {"of_aggregate": aggregate, "since": since}) for each in row.moves
     )
-    return {each["instance_uuid"] for each in moves if each["status"] == balance_states.FAILED}
+    return {each["instance_uuid"] for each in moves if each["status"] == balance_states.FAILED and UNTRIED not in each}
 
 
 def statuses(connection: Transaction | sa.Connection, migrations: Collection[str]) -> dict[str, tuple[str, str]]:

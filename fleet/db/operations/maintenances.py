@@ -67,6 +67,7 @@ _RUNS_THERE = sa.exists(
         sa.or_(
             INSTANCES.c.vm_state.not_in(RESTING),
             INSTANCES.c.task_state.is_not(None),
+            INSTANCES.c.power_state == states.RUNNING,
         ),
     )
 )

@@ -21,6 +21,7 @@ from fleet.objects.rebalance import Move
 from fleet.objects.whatif import Demand
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
+from scheduler.compute.tolerance import amounts
 from scheduler.compute.weights import BaseHostWeigher, CPUWeigher, RAMWeigher
 from scheduler.engine import pipeline
 from scheduler.engine.decision import Decision
@@ -64,6 +65,10 @@ class Ground:
         """Return a copy with the configured filters, and weighers that prefer the fullest host."""
         asked = loading.load_pipeline(self._conf)
         return CopiedFleet(packing(asked), state or self.state, self._conf.service_down_time, HostManager)
+
+    def limited(self) -> Sequence[bool]:
+        """Return whether a configured filter judges vcpus, memory and disk."""
+        return amounts.limited(loading.load_pipeline(self._conf))
 
     def count(self, host: str) -> int:
         return len(self._instances[host])

@@ -111,7 +111,7 @@ class _Planner:
             waves.append(wave)
             self._follow(wave, places)
         planned = [host for wave in waves for host in wave.hosts]
-        bound = _bound(names, use, planned, self._guests.values(), self._goal.at_a_time)
+        bound = _bound(names, use, planned, self._guests.values(), self._goal.at_a_time, self._ground.limited())
         return WavesPlan(waves, self._stuck, guests, bound)
 
     def _next_wave(self, places: _Places) -> Wave | None:
@@ -278,12 +278,19 @@ class _Places:
 
 
 def _bound(
-    names: Sequence[str], use: readings.Hosts, hosts: Collection[str], moving: Iterable[Movable], at_a_time: int
+    names: Sequence[str],
+    use: readings.Hosts,
+    hosts: Collection[str],
+    moving: Iterable[Movable],
+    at_a_time: int,
+    limited: Sequence[bool],
 ) -> int:
     """Return the fewest waves that any plan for these hosts needs.
 
     What moves away from all hosts must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
     first, no more hosts can be empty at a time. What guests at rest use, and what is reserved, is neither free nor moved.
+
+    :param limited: whether a filter judges vcpus, and memory; what none judges bounds no plan
     """
     leaves: collections.defaultdict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
     for each in moving:
@@ -291,6 +298,8 @@ def _bound(
         leaves[each.host] = [leaves[each.host][0] + of_guest[0], leaves[each.host][1] + of_guest[1]]
     most = at_a_time
     for resource, (used, free) in enumerate(((use.vcpus_used, use.free[0]), (use.memory_mb_used, use.free[1]))):
+        if not limited[resource]:
+            continue
         used_on: collections.Counter[str] = collections.Counter()
         for host, number in zip(names, used.tolist(), strict=True):
             used_on[host] += number

@@ -22,6 +22,12 @@ from scheduler.planning.survival.room import UNLIMITED
 _LIMITING = (CoreFilter, RamFilter, DiskFilter)
 
 
+def limited(asked: pipeline.Pipeline) -> list[bool]:
+    """Return whether a configured filter judges vcpus, memory and disk."""
+    configured = {type(each) for each in asked.filters}
+    return [filter_ in configured for filter_ in _LIMITING]
+
+
 def free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
     """Return the free amounts that the configured filters judge."""
     columns = (
@@ -29,12 +35,11 @@ def free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
         hosts.column("free_ram_mb") + hosts.column("ram_headroom_mb"),
         hosts.column("free_disk_mb") + hosts.column("disk_headroom_mb"),
     )
-    configured = {type(each) for each in asked.filters}
-    limited = [
-        numpy.floor(column).astype(numpy.int64) if filter_ in configured else numpy.full(len(hosts), UNLIMITED)
-        for column, filter_ in zip(columns, _LIMITING, strict=True)
+    amounts = [
+        numpy.floor(column).astype(numpy.int64) if judged else numpy.full(len(hosts), UNLIMITED)
+        for column, judged in zip(columns, limited(asked), strict=True)
     ]
-    return numpy.stack(limited, axis=1)
+    return numpy.stack(amounts, axis=1)
 
 
 def demand_of(request: RequestSpec) -> Amount:

@@ -88,14 +88,15 @@ def test_deciding_about_a_resize(run, word: str) -> None:
 
 
 def test_evacuating_a_host_takes_what_is_active(run) -> None:
-    """What is under way is named and left alone."""
+    """And what has failed, but what is under way is named and left alone."""
     conductor = Migrations()
-    conductor.create({"name": "web", "count": 2})
-    first, second = conductor.instances.values()
+    conductor.create({"name": "web", "count": 3})
+    first, second, third = conductor.instances.values()
     second["task_state"] = "deleting"
+    third["vm_state"] = states.ERROR
     _status, out, _ = run(conductor, "server", "evacuate", "--host", "host1")
     asked = [arguments["name"] for method, arguments in conductor.calls if method == "evacuate_instance"]
-    assert [first["uuid"]] == asked
+    assert [first["uuid"], third["uuid"]] == asked
     assert f"{second['uuid']}: left alone, it is {states.ACTIVE} (deleting)" in out
 
 

@@ -151,11 +151,14 @@ def test_stopped_in_the_middle() -> None:
 
 
 def test_a_time_limit() -> None:
-    """Moves that are on their way are named."""
+    """No move begins after it, and one that is on its way is finished and confirmed."""
     clock = iter(range(100))
-    run = run_of(Moves(a=["accepted"]), "a", "b", at_a_time=1, clock=lambda: float(next(clock)))
+    conductor = Moves(a=["accepted"] * 12 + WELL)
+    run = run_of(conductor, "a", "b", at_a_time=1, clock=lambda: float(next(clock)), cold={"a"})
     run.run(10)
-    assert (0, ["a"], 1) == (run.done, list(run.under_way), run.begun)
+    assert (1, [], 1) == (run.done, list(run.under_way), run.begun)
+    assert ("confirm_resize", "a", "") in conductor.asked
+    assert "b" not in {name for _method, name, _host in conductor.asked}
 
 
 @pytest.mark.parametrize(
