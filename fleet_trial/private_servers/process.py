@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import os
+import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -17,12 +20,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO
 
 import psutil
 
 #: Seconds to wait for a server that starts slowly, as on a busy machine. One that has ended is noticed at once.
 _START_TIMEOUT_S = 300
 _STOP_TIMEOUT_S = 20
+#: Below the ports that Linux gives to connections.
+_PORTS = range(20_000, 32_000)
+#: Files of the ports that this process has been given, locked.
+_locked: list[IO[str]] = []
 
 
 class ServerMissing(Exception):
@@ -259,9 +267,37 @@ def find(program: str, directories: Sequence[str], package: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return free ports. All are held until all are known, so that they differ."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Return free ports. A server opens its port only some seconds later.
+
+    Meanwhile this function gives them to no process, and Linux to no connection.
+    """
+    found: list[int] = []
+    candidates = random.SystemRandom().sample(_PORTS, len(_PORTS))
+    while len(found) < count:
+        port = candidates.pop()
+        if _lock(port) and _is_free(port):
+            found.append(port)
+    return found
+
+
+def _lock(port: int) -> bool:
+    """Lock the port's file until this process ends. Return False if it is locked already."""
+    directory = pathlib.Path(tempfile.gettempdir()) / f"fleet-ports-{os.getuid()}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    file = (directory / str(port)).open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return False
+    _locked.append(file)
+    return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
