@@ -84,7 +84,7 @@ class BalanceKeeper:
         hot_since = self._database.write(_take, aggregate, self._settings.interval_s, now)
         if hot_since is None:
             return
-        found, record = self._trying.round(aggregate, hot_since, now, held_up=self._pinned())
+        found, record = self._trying.round(aggregate, hot_since, now, held_up=self._placement.why_pinned())
         metrics.BALANCE_ABOVE_MEAN.labels(aggregate).set(found.before)
         self._measured.add(aggregate)
         hot = {host: since.isoformat() for host, since in found.hot_since.items()}
@@ -101,7 +101,7 @@ class BalanceKeeper:
             self._notify(uuid)
 
     def _move(self, row: BalanceRoundRow) -> None:
-        pinned = self._pinned()
+        pinned = self._placement.why_pinned()
         if pinned and self._said.due(row.aggregate) is not None:
             LOG.warning("Balancing of aggregate %s waits: %s", row.aggregate, pinned)
         for number, move in enumerate(row.moves):
@@ -118,15 +118,6 @@ class BalanceKeeper:
                 self._placement.hand_out(context, [uuid], attempt)
         if self._database.write(_follow, row.uuid, self._clock()):
             self._notify(row.uuid)
-
-    def _pinned(self) -> str:
-        """Return why no guest can be moved now: an agent is too old."""
-        try:
-            self._placement.require_live_migration()
-            self._placement.require_parts()
-        except errors.VersionPinned as old:
-            return old.message
-        return ""
 
     def _notify(self, uuid: str) -> None:
         row = self._database.read(balances.get, uuid)

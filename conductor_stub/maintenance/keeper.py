@@ -16,7 +16,7 @@ from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
-from fleet import errors, maintenance_states
+from fleet import maintenance_states
 from fleet.clock import Clock
 from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database, Transaction
@@ -113,7 +113,7 @@ class MaintenanceKeeper:
             LOG.info("Maintenance %s: host %s is empty", plan.name, row.host)
             self._notify(plan, row.host, maintenance_states.WORKING)
         problems, room = list(state.problems), state.room
-        pinned = self._why_pinned() if state.guests else ""
+        pinned = self._placement.why_pinned() if state.guests else ""
         if pinned:
             problems, room = [*problems, pinned], 0
             if self._said.due(row.host) is not None:
@@ -141,15 +141,6 @@ class MaintenanceKeeper:
         if len(guests) > _TRIES:
             self._first[key] = first + _TRIES
         return [*guests[first:], *guests[:first]][:_TRIES]
-
-    def _why_pinned(self) -> str:
-        """Return why no guest can be moved: an agent is too old; "" if none is."""
-        try:
-            self._placement.require_live_migration()
-            self._placement.require_parts()
-        except errors.VersionPinned as old:
-            return old.message
-        return ""
 
     def _work(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         lease = uuidutils.generate_uuid()

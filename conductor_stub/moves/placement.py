@@ -76,6 +76,15 @@ class MovePlacement(Placement[Move, Move]):
         self.require_volumes()
         self.require_networks()
 
+    def why_pinned(self) -> str:
+        """Return why no running guest can be moved: an agent is too old; "" if none is."""
+        try:
+            self.require_live_migration()
+            self.require_parts()
+        except errors.VersionPinned as old:
+            return old.message
+        return ""
+
     def notify(self, context: RequestContext, move: Move) -> None:
         """Cast to the host or conductor that must act next, if any."""
         record, host = move.record, move.actor
