@@ -198,7 +198,7 @@ def _add_event(tx: Transaction, report: StepReport, row: RequestedInstance, ctx:
 
 
 def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[JSONMapping, Mapping[str, Serving]]:
-    """The rows that exist by uuid, and by host what a claim needs to know of it.
+    """The rows that exist by uuid, and by host the state that its claims depend on.
 
     A finish says that a guest runs, so no other agent may start to serve the host before it is written. A claim needs no
     such lock: the agent's periodic comparison finds a claim of its former life.

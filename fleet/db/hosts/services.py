@@ -81,7 +81,7 @@ _HELD_SERVING = _ALL_SERVING.with_for_update(read=True, key_share=True, of=SERVI
 
 
 class Serving(NamedTuple):
-    """What a claim needs to know of its host.
+    """The state of a host that its claims depend on.
 
     :ivar incarnation: of the agent that serves it
     :ivar worked_on: it is empty for a maintenance, whose hook may run: no guest may come

@@ -62,7 +62,7 @@ NOTHING_CLAIMED = {"host": None, "node": None, **claimed.NOTHING}
 
 
 class ServedInstance(RequestedInstance, Protocol):
-    """An instance with what a claim needs to know of a host: see :class:`fleet.db.hosts.services.Serving`."""
+    """An instance with the state of a host that claims depend on: see :class:`fleet.db.hosts.services.Serving`."""
 
     incarnation: str | None
     worked_on: bool
