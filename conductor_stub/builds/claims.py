@@ -203,14 +203,13 @@ def _locked(tx: Transaction, steps: Sequence[BuildStep]) -> tuple[JSONMapping, M
     A finish says that a guest runs, so no other agent may start to serve the host before it is written. A claim needs no
     such lock: the agent's periodic comparison finds a claim of its former life.
     """
-    reporting = {step.host for step in steps}
     finishing = any(isinstance(step, Finish) for step in steps)
     if len(steps) == 1 and not finishing:
         (step,) = steps
         row = instances.lock(tx, step.instance_uuid, for_host=step.host)
         return {row.uuid: row}, {step.host: Serving(row.incarnation, row.worked_on)}
     found = instances.lock_all(tx, [step.instance_uuid for step in steps])
-    return found, services.all_serving(tx, reporting, held=finishing)
+    return found, services.all_serving(tx, {step.host for step in steps}, held=finishing)
 
 
 def _changes(taken: Iterable[tuple[StepReport, RequestedInstance]]) -> dict[tuple[str, str], hosts.UsageChange]:

@@ -17,24 +17,29 @@ def choose(host: HostCell, cell: InstanceCell) -> int | None:
     return None
 
 
+def smallest(host: HostCell) -> Pages | None:
+    """Return the smallest pages of a cell; None if none are known."""
+    return min(host.mempages, key=lambda pages: pages.size_kb, default=None)
+
+
 def room_without_size(host: HostCell, cell: InstanceCell) -> bool:
     """Return True if a cell that asks for no size fits into the smallest pages. Huge pages are reserved for requests
     that ask.
     """
-    smallest = min(host.mempages, key=lambda pages: pages.size_kb, default=None)
-    if smallest is None:
+    small = smallest(host)
+    if small is None:
         return True
     # Floating vcpus share memory up to the ratio, which is tested elsewhere. No cell may exceed the total.
-    count = smallest.free if cell.pcpuset else smallest.total
-    return cell.memory * KB_PER_MB <= count * smallest.size_kb
+    count = small.free if cell.pcpuset else small.total
+    return cell.memory * KB_PER_MB <= count * small.size_kb
 
 
 def smallest_mb(host: HostCell, cell: InstanceCell) -> float:
     """Return the MB that a cell without a page size could have; 0 if no pages are known."""
-    smallest = min(host.mempages, key=lambda pages: pages.size_kb, default=None)
-    if smallest is None:
+    small = smallest(host)
+    if small is None:
         return 0
-    return (smallest.free if cell.pcpuset else smallest.total) * smallest.size_kb / KB_PER_MB
+    return (small.free if cell.pcpuset else small.total) * small.size_kb / KB_PER_MB
 
 
 def most_mb(host: HostCell, cell: InstanceCell) -> float:

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from fleet import errors
+from fleet.hardware import pages
 from fleet.hardware.pages import KB_PER_MB
 from fleet.objects.numa import ISOLATE, HostCell, HostTopology, InstanceCell, InstanceTopology
 
@@ -83,10 +84,10 @@ def _count(cell: HostCell, mine: InstanceCell, sign: int = 1) -> HostCell:
         memory_usage=max(0, cell.memory_usage + sign * mine.memory),
         cpu_usage=max(0, cell.cpu_usage + sign * (len(counted) + idle)),
         mempages=tuple(
-            dataclasses.replace(pages, used=max(0, pages.used + sign * used_kb // pages.size_kb))
-            if pages.size_kb == size_kb
-            else pages
-            for pages in cell.mempages
+            dataclasses.replace(each, used=max(0, each.used + sign * used_kb // each.size_kb))
+            if each.size_kb == size_kb
+            else each
+            for each in cell.mempages
         ),
     )
 
@@ -99,7 +100,8 @@ def _size_kb(cell: HostCell, mine: InstanceCell) -> int | None:
     """
     if mine.pagesize is not None or not mine.pcpuset:
         return mine.pagesize
-    return min((pages.size_kb for pages in cell.mempages), default=None)
+    small = pages.smallest(cell)
+    return None if small is None else small.size_kb
 
 
 def _pin(cell: HostCell, mine: InstanceCell) -> frozenset[int]:

@@ -707,9 +707,7 @@ def test_a_guest_on_its_way_to_the_host_is_waited_for(stage: Stage) -> None:
 
 
 def test_a_guest_that_is_built_before_the_hook_runs(stage: Stage, database: Database) -> None:
-    """Its claim was being written when the host became empty. The host is drained again; an operator who has enabled it is
-    overruled.
-    """
+    """The agent's claim was being written when the host became empty. The conductor drains and disables the host again."""
     stage.run(["h1"], hook="reboot")
     stage.look()
     stage.later()

@@ -17,7 +17,7 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.hosts import ServiceRow
-from fleet.db.tables.sql_types import Columns, Values
+from fleet.db.tables.sql_types import Columns, Element, Values
 from fleet.rpc import versions
 
 SERVICES = models.services
@@ -51,13 +51,15 @@ _LIVE = (
     )
     .order_by(SERVICES.c.host)
 )
-_WORKED_ON = models.maintenance_hosts
+
+
+def _is_worked_on(host: Element) -> Element:
+    rows = models.maintenance_hosts
+    return sa.exists().where(rows.c.open_host == host, rows.c.status == maintenance_states.WORKING).label("worked_on")
+
+
 #: For use in other queries.
-IS_WORKED_ON = (
-    sa.exists()
-    .where(_WORKED_ON.c.open_host == sa.bindparam("served_host"), _WORKED_ON.c.status == maintenance_states.WORKING)
-    .label("worked_on")
-)
+IS_WORKED_ON = _is_worked_on(sa.bindparam("served_host"))
 INCARNATION = (
     sa.select(SERVICES.c.incarnation)
     .where(SERVICES.c.host == sa.bindparam("served_host"), SERVICES.c.binary == COMPUTE)
@@ -69,9 +71,7 @@ _ALL_SERVING = (
     sa.select(
         SERVICES.c.host,
         SERVICES.c.incarnation,
-        sa.exists()
-        .where(_WORKED_ON.c.open_host == SERVICES.c.host, _WORKED_ON.c.status == maintenance_states.WORKING)
-        .label("worked_on"),
+        _is_worked_on(SERVICES.c.host),
     )
     .where(SERVICES.c.host.in_(_HOSTS), SERVICES.c.binary == COMPUTE)
     .order_by(SERVICES.c.host)
