@@ -97,6 +97,9 @@ class FlavorMix:
         else:
             asked = {shape: each.requests for shape, each in self.counts.items()}
         total = sum(asked.values())
+        if not total:
+            # Instances that ended at once, or none that was asked for since.
+            return self.request_shares()
         return {shape: each / total for shape, each in asked.items() if each > 0}
 
     def request_shares(self) -> dict[Shape, float]:

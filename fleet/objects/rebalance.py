@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from fleet.capacity import shown
@@ -26,12 +27,12 @@ UNDO_SKEW = "undo skew"
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """:param kind: FREE_HOSTS; MAKE_ROOM for the instances of ``demands``; BALANCE: the fullest hosts become less full;
+    """:param kind: FREE_HOSTS; MAKE_ROOM for the instances of ``room_for``; BALANCE: the fullest hosts become less full;
     or UNDO_SKEW: no host is fuller than the mean by more than ``within``, with the least that moves
 
     :param most_moves: the plan has at most so many moves
     :param free_hosts: stop when so many hosts are free; None for as many as possible
-    :param demands: one request for one instance each, all alike
+    :param room_for: one request for all instances that shall fit
     :param within: share of a host's capacity
     :param limit_s: seconds of the search
     :param promised: losses that are survived now are survived in every state of the plan
@@ -40,7 +41,7 @@ class Goal:
     most_moves: int
     kind: str = FREE_HOSTS
     free_hosts: int | None = None
-    demands: Sequence[Demand] = ()
+    room_for: Demand | None = None
     within: float = 0.1
     limit_s: float = 10.0
     promised: Sequence[Tolerance] = ()
@@ -64,6 +65,10 @@ class Move:
     step: int = 1
 
 
+#: Differences that come from sums of fractions.
+_EXACT = 1e-6
+
+
 @dataclasses.dataclass(frozen=True)
 class Measure:
     """One number that a plan reaches, and the bound that no plan can pass.
@@ -83,16 +88,26 @@ class Measure:
         if self.bound is None:
             return 0.0
         missing = self.bound - self.reached if self.is_most else self.reached - self.bound
-        return max(missing, 0.0) / self.bound if self.bound else float(missing > 0)
+        if missing <= _EXACT:
+            return 0.0
+        return missing / self.bound if self.bound else 1.0
+
+    def is_as_good_as(self, other: Measure) -> bool:
+        """Return True if no less of the same quantity is reached than with another plan."""
+        better = self.reached - other.reached if self.is_most else other.reached - self.reached
+        return better >= -_EXACT
 
     def __str__(self) -> str:
+        reached = shown(round(self.reached, 1))
         if self.bound is None:
-            return f"{self.what}: {shown(self.reached)}"
-        word = "at most" if self.is_most else "at least"
-        if (self.reached > self.bound) if self.is_most else (self.reached < self.bound):
-            return f"{self.what}: {shown(self.reached)}; {word} {shown(self.bound)} by any plan that reaches the goal"
-        told = "the plan is the best there is" if not self.gap else f"gap {100 * self.gap:.1f} %"
-        return f"{self.what}: {shown(self.reached)}; {word} {shown(self.bound)} by any plan; {told}"
+            return f"{self.what}: {reached}"
+        # A bound is rounded so that it stays one.
+        word, away = ("at most", math.ceil) if self.is_most else ("at least", math.floor)
+        bound = shown(away(10 * self.bound + (-_EXACT if self.is_most else _EXACT)) / 10)
+        if (self.reached > self.bound + _EXACT) if self.is_most else (self.reached < self.bound - _EXACT):
+            return f"{self.what}: {reached}; {word} {bound} by any plan that reaches the goal"
+        told = f"gap {100 * self.gap:.1f} %" if self.gap else "the plan is the best there is"
+        return f"{self.what}: {reached}; {word} {bound} by any plan; {told}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +118,9 @@ class Plan:
     :param empty_before: how many hosts have no instance now
     :param measures: of the goal, the most important first
     :param freed: hosts that the moves leave without an instance
-    :param fits: how many of the goal's demands fit afterwards
+    :param fits: how many of the goal's new instances fit afterwards
     :param kept: hosts that were tried and cannot be freed, or be given room, with the reason
+    :param staying: how many guests the planner leaves where they are, though they could move; so does "any plan"
     :param dropped: moves of the search that no order allows, or that the filters or a promise refuse, with the reason
     """
 
@@ -114,5 +130,6 @@ class Plan:
     measures: Sequence[Measure] = ()
     freed: Sequence[str] = ()
     fits: int = 0
+    staying: int = 0
     kept: Mapping[str, str] = dataclasses.field(default_factory=dict)
     dropped: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -129,6 +129,13 @@ def one_by_one(asked: JSONMapping, count: int) -> list[Demand]:
     return demands
 
 
+def together(asked: JSONMapping, count: int) -> Demand:
+    """Return one request for ``count`` instances, from one answer of the conductor's ``request_for``."""
+    spec, new = asked["request_spec"], named(count)
+    new["instance_properties"] = {**(spec.get("instance_properties") or {}), **new["instance_properties"]}
+    return Demand({**spec, "num_instances": count, **new}, asked["filter_properties"], [None] * count)
+
+
 def named(count: int) -> JSONObject:
     """Return the uuids of ``count`` new instances, as a request spec has them."""
     uuids = [str(uuid.uuid4()) for _ in range(count)]

@@ -104,17 +104,17 @@ class Rebalance(command.Lister):
     def _plan(self, parsed_args: argparse.Namespace) -> tuple[Plan, bool]:
         """Return the plan, and True if its states are proved to keep a promise."""
         state = planning.state(self.app.conf, "rebalance")
-        demands = []
+        room_for = None
         if parsed_args.flavor:
             self.conductor.act_for(parsed_args.project, parsed_args.user)
             request = build_arguments.build_request(self.conductor, parsed_args)
-            demands = planning.one_by_one(self.conductor.operator.request_for(request=request), parsed_args.count)
+            room_for = planning.together(self.conductor.operator.request_for(request=request), parsed_args.count)
         kind = next(kind for kind, is_it in _kinds(parsed_args) if is_it)
         goal = Goal(
             parsed_args.max_moves,
             kind,
             parsed_args.free_hosts,
-            demands,
+            room_for,
             parsed_args.within / 100,
             float(parsed_args.time_limit),
             planning.promised(self.conductor, state, self.app.conf.default_availability_zone),
@@ -192,7 +192,9 @@ def _summary(plan: Plan, wanted: int) -> list[str]:
         told = f"All {wanted} fit now: there is nothing to move" if wanted and plan.fits == wanted else "No moves"
     else:
         told += f": {memory_mb} MB of memory and {disk_gb} GB of disk change hosts"
+    stay = "1 instance" if plan.staying == 1 else f"{plan.staying} instances"
     return [*(f"{str(each)[0].upper()}{str(each)[1:]}" for each in plan.measures),
+            *([f"Any plan: any that leaves {stay} where others' rules want them"] if plan.staying else []),
             f"{told}; {plan.empty_before} of {plan.hosts} hosts are empty now"]  # fmt: skip
 
 

@@ -22,11 +22,11 @@ def run() -> None:
     for hosts, share in _FLEETS:
         state, sizes, where = waves.fleet(hosts, share, most=8)
         requests = {uuid: waves.request(uuid, sizes[uuid], where[uuid]) for uuid in sizes}
-        room = [waves.new(number, 48) for number in range(10)]
+        room = waves.new(10, 48)
         for name, goal in (
             ("free hosts, 50 moves", Goal(50, FREE_HOSTS)),
             ("free hosts", Goal(_ANY, FREE_HOSTS)),
-            ("make room for 10 of 48 vcpus", Goal(_ANY, MAKE_ROOM, demands=room)),
+            ("make room for 10 of 48 vcpus", Goal(_ANY, MAKE_ROOM, room_for=room)),
             ("balance, 200 moves", Goal(200, BALANCE)),
             ("undo skew", Goal(_ANY, UNDO_SKEW, within=0.1)),
         ):

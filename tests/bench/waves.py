@@ -89,13 +89,13 @@ def request(uuid: str, vcpus: int, host: str) -> Demand:
     return Demand(spec, {"force_hosts": [host]}, [None])
 
 
-def new(number: int, vcpus: int) -> Demand:
-    """Return a request for a new instance of this size."""
-    uuid = factories.uuid(10**9 + number)
+def new(count: int, vcpus: int) -> Demand:
+    """Return a request for new instances of this size."""
+    uuids = [factories.uuid(10**9 + number) for number in range(count)]
     spec = {
         "instance_type": {"vcpus": vcpus, "memory_mb": vcpus * _GB_A_VCPU * 1024},
-        "num_instances": 1,
-        "instance_uuids": [uuid],
-        "instance_properties": {"uuid": uuid},
+        "num_instances": count,
+        "instance_uuids": uuids,
+        "instance_properties": {"uuid": uuids[0]},
     }
-    return Demand(spec, {}, [None])
+    return Demand(spec, {}, [None] * count)

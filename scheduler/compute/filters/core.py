@@ -31,6 +31,15 @@ class CoreFilter(ColumnFilter):
         unlimited = hosts.column("vcpus_total") == 0
         return ((usable >= requested) & (hosts.column("vcpu_most") >= requested)) | unlimited
 
+    def usable(self, hosts: Candidates) -> numpy.ndarray:
+        """Return the vcpus that are left within the limit: infinity where nothing is reported."""
+        usable = capacity.usable(self._limit(hosts), hosts.column("vcpus_used"))
+        return numpy.where(hosts.column("vcpus_total") == 0, numpy.inf, usable)
+
+    def ever(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        """Return True for hosts that would pass if nothing else was on them."""
+        return (hosts.column("vcpu_most") >= request.flavor.vcpus) | (hosts.column("vcpus_total") == 0)
+
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         return {"vcpu": numpy.where(hosts.column("vcpus_total") > 0, self._limit(hosts), numpy.nan)}
 

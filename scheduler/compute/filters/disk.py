@@ -23,9 +23,16 @@ class DiskFilter(ColumnFilter):
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         if request.room_is_given:
             return None
-        requested = request.flavor.requested_disk_mb
-        usable = hosts.column("free_disk_mb") + self._headroom(hosts)
-        return (usable >= requested) & (hosts.column("disk_most_mb") >= requested)
+        return (self.usable(hosts) >= request.flavor.requested_disk_mb) & self.ever(hosts, request)
+
+    def usable(self, hosts: Candidates) -> numpy.ndarray:
+        """Return the MB that are left within the limit."""
+        return hosts.column("free_disk_mb") + self._headroom(hosts)
+
+    def ever(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        """Return True for hosts that would pass if nothing else was on them."""
+        found: numpy.ndarray = hosts.column("disk_most_mb") >= request.flavor.requested_disk_mb
+        return found
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         return {"disk_gb": self._limit(hosts)}

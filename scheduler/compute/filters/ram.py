@@ -23,9 +23,16 @@ class RamFilter(ColumnFilter):
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         if request.room_is_given:
             return None
-        requested = request.flavor.memory_mb
-        usable = hosts.column("free_ram_mb") + self._headroom(hosts)
-        return (usable >= requested) & (hosts.column("ram_most_mb") >= requested)
+        return (self.usable(hosts) >= request.flavor.memory_mb) & self.ever(hosts, request)
+
+    def usable(self, hosts: Candidates) -> numpy.ndarray:
+        """Return the MB that are left within the limit."""
+        return hosts.column("free_ram_mb") + self._headroom(hosts)
+
+    def ever(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        """Return True for hosts that would pass if nothing else was on them."""
+        found: numpy.ndarray = hosts.column("ram_most_mb") >= request.flavor.memory_mb
+        return found
 
     def limits(self, hosts: Candidates, request: RequestSpec) -> dict[str, numpy.ndarray]:
         return {"memory_mb": self._limit(hosts)}

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+import numpy
 from oslo_config import cfg
 
 from fleet import errors, states
@@ -24,7 +25,8 @@ from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.tolerance import amounts
 from scheduler.compute.weights import BaseHostWeigher, CPUWeigher, RAMWeigher
 from scheduler.engine import pipeline
-from scheduler.engine.decision import Decision
+from scheduler.engine.decision import Decision, StateAge
+from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 
 #: Returns the request that places an existing instance, from its uuid.
@@ -66,9 +68,10 @@ class Ground:
         asked = loading.load_pipeline(self._conf)
         return CopiedFleet(packing(asked), state or self.state, self._conf.service_down_time, HostManager)
 
-    def limited(self) -> Sequence[bool]:
-        """Return whether a configured filter judges vcpus, memory and disk."""
-        return amounts.limited(loading.load_pipeline(self._conf))
+    def free(self, hosts: Candidates, _age: StateAge) -> numpy.ndarray:
+        """Return what the configured filters see free on each host: vcpus, memory and disk in MB."""
+        found: numpy.ndarray = amounts.free(loading.load_pipeline(self._conf), hosts)[hosts.present()]
+        return found
 
     def count(self, host: str) -> int:
         return len(self._instances[host])
@@ -103,12 +106,12 @@ class Ground:
                     demand = self._request_of(each.uuid)
                 except errors.FleetError:
                     continue
-                self._known[each.uuid] = Movable(each.uuid, host, each.node, self._request(demand))
+                self._known[each.uuid] = Movable(each.uuid, host, each.node, self.request(demand))
             found.append(self._known[each.uuid])
         return found
 
-    def _request(self, demand: Demand) -> RequestSpec:
-        """Return the request without the places of members that this fleet shows: they move, and copies know where to.
+    def request(self, demand: Demand) -> RequestSpec:
+        """Return a request without the places of members that this fleet shows: they move, and copies know where to.
 
         A member that has another place beside is being moved, so no plan moves it: both its places stay.
         """

@@ -9,20 +9,19 @@ search goes on in the time that is left.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy
 from oslo_config import cfg
 
 from fleet import errors
 from fleet.db.feed.feed import Changes
-from fleet.objects import RequestSpec
-from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
+from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Measure, Move, Plan
 from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.planning.ground import Ground, RequestOf
 from scheduler.compute.planning.moves import columns as columns_of
-from scheduler.compute.planning.moves import goals, promises, steps
+from scheduler.compute.planning.moves import fitting, goals, promises, steps
 from scheduler.compute.planning.moves.columns import Columns
 
 #: Of the time limit; the rest is for the scheduler's own decisions about the moves.
@@ -51,8 +50,7 @@ def run(
     compute_conf.register_opts(conf)
     ground = Ground(conf, state, request_of)
     tick("reading")
-    new = [RequestSpec.from_wire(each.request_spec, each.filter_properties) for each in goal.demands[:1]]
-    columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), new[0] if new else None)
+    columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), goal.room_for)
     until = goals.deadline(_SEARCHING * goal.limit_s)
     for number in range(_ROUNDS):
         tick("searching")
@@ -60,9 +58,10 @@ def run(
         planned = steps.moves_to(columns, wanted.at, goal.most_moves, _purpose(columns, goal, wanted.at))
         tick("checking")
         accepted = steps.checked(ground, columns, planned.moves)
-        if not accepted.refused or number == _ROUNDS - 1 or goals.deadline(0) > until:
+        full = fitting.refusing(ground, columns, accepted.moves, wanted.hosts)
+        if not (accepted.refused or full) or number == _ROUNDS - 1 or goals.deadline(0) > until:
             break
-        columns = _without(columns, planned.moves, accepted.refused)
+        columns = _without(columns, planned.moves, accepted.refused, full)
     useful = _useful(columns, goal, accepted.moves)
     demands = _demands(columns, anew or request_of) if goal.promised else {}
     broken = ""
@@ -72,12 +71,9 @@ def run(
         # What is left out of the middle leads through other states.
         if len(useful) == len(moves):
             break
-    placed = _fitting(ground, columns, goal, moves, wanted.hosts)
-    if (
-        moves
-        and goal.kind == MAKE_ROOM
-        and len(placed) <= len(without := _fitting(ground, columns, goal, [], wanted.hosts))
-    ):
+    moves = _never_worse(columns, goal, moves, measured)
+    placed = fitting.fitting(ground, columns, moves)
+    if moves and goal.kind == MAKE_ROOM and len(placed) <= len(without := fitting.fitting(ground, columns, [])):
         moves, placed = [], without
     at = _at(columns, moves)
     return Plan(
@@ -87,6 +83,7 @@ def run(
         measures=measured(at, placed),
         freed=[columns.hosts[host] for host in goals.freed(columns, at)],
         fits=len(placed),
+        staying=columns.chosen,
         kept=wanted.kept,
         dropped={**planned.refused, **accepted.refused, **({"promise": broken} if broken else {})},
     )
@@ -103,8 +100,29 @@ def _purpose(columns: Columns, goal: Goal, at: numpy.ndarray) -> Callable[[int],
     return purpose
 
 
-def _without(columns: Columns, moves: Sequence[Move], refused: Mapping[str, str]) -> Columns:
-    """Return the columns where the refused guests have shapes of their own, which do not fit the hosts that refused them."""
+def _never_worse(columns: Columns, goal: Goal, moves: list[Move], measured: goals.Measured) -> list[Move]:
+    """Return the moves, without the last ones if it takes that for the goal to be no further off than it is now."""
+    if goal.kind == MAKE_ROOM:
+        return moves
+
+    def of(number: int) -> Measure:
+        return measured(_at(columns, moves[:number]), ())[0]
+
+    now, number = of(0), len(moves)
+    if not now.gap:
+        return []
+    while number and not of(number).is_as_good_as(now):
+        number -= 1
+    return moves[:number]
+
+
+def _without(
+    columns: Columns, moves: Sequence[Move], refused: Mapping[str, str], full: Collection[int] = ()
+) -> Columns:
+    """Return the columns where the refused guests have shapes of their own, which do not fit the hosts that refused them.
+
+    :param full: hosts that refused a new instance
+    """
     problem, number_of = columns.problem, {each.uuid: number for number, each in enumerate(columns.guests)}
     fits, shape_of = [problem.fits], problem.shape_of.copy()
     for each in moves:
@@ -116,7 +134,9 @@ def _without(columns: Columns, moves: Sequence[Move], refused: Mapping[str, str]
         shape_of[number] = sum(len(some) for some in fits)
         fits.append(own[None, :])
     made = dataclasses.replace(problem, fits=numpy.concatenate(fits), shape_of=shape_of)
-    return dataclasses.replace(columns, problem=made)
+    refused_new = columns.full.copy()
+    refused_new[[*full]] = True
+    return dataclasses.replace(columns, problem=made, full=refused_new)
 
 
 def _useful(columns: Columns, goal: Goal, moves: Sequence[Move]) -> list[Move]:
@@ -139,20 +159,6 @@ def _at(columns: Columns, moves: Sequence[Move]) -> numpy.ndarray:
     for each in moves:
         at[number_of[each.instance_uuid]] = columns.row_of[each.destination]
     return at
-
-
-def _fitting(ground: Ground, columns: Columns, goal: Goal, moves: Sequence[Move], hosts: Sequence[int]) -> list[int]:
-    """Return the hosts of the new instances that the scheduler places after the moves."""
-    if goal.kind != MAKE_ROOM:
-        return []
-    fleet = steps.after(ground, columns.guest_of(), moves)
-    placed = []
-    for demand, host in zip(goal.demands, hosts, strict=False):
-        request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
-        made = fleet.decide(dataclasses.replace(request, requested_hosts=(columns.hosts[host],)))
-        if made.complete:
-            placed.append(host)
-    return placed
 
 
 def _demands(columns: Columns, request_of: RequestOf) -> dict[str, Demand | errors.FleetError]:

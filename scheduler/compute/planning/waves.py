@@ -102,6 +102,7 @@ class _Planner:
         self._left = [host for host in self._left if host not in self._stuck]
         guests = sum(len(self._there[host]) for host in self._left)
         names, use = fleet.read(readings.host_names), fleet.read(readings.utilization)
+        free = fleet.read(self._ground.free)
         places = _Places(self._ground, fleet, self._left)
         waves = []
         while self._left:
@@ -111,7 +112,7 @@ class _Planner:
             waves.append(wave)
             self._follow(wave, places)
         planned = [host for wave in waves for host in wave.hosts]
-        bound = _bound(names, use, planned, self._guests.values(), self._goal.at_a_time, self._ground.limited())
+        bound = _bound(names, use, free, planned, self._guests.values(), self._goal.at_a_time)
         return WavesPlan(waves, self._stuck, guests, bound)
 
     def _next_wave(self, places: _Places) -> Wave | None:
@@ -280,33 +281,31 @@ class _Places:
 def _bound(
     names: Sequence[str],
     use: readings.Hosts,
+    free: numpy.ndarray,
     hosts: Collection[str],
     moving: Iterable[Movable],
     at_a_time: int,
-    limited: Sequence[bool],
 ) -> int:
     """Return the fewest waves that any plan for these hosts needs.
 
     What moves away from all hosts must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
     first, no more hosts can be empty at a time. What guests at rest use, and what is reserved, is neither free nor moved.
 
-    :param limited: whether a filter judges vcpus, and memory; what none judges bounds no plan
+    :param free: of each host, what the filters see free; where none judges it, all guests could go to one host
     """
     leaves: collections.defaultdict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
     for each in moving:
         of_guest = amount(each)
         leaves[each.host] = [leaves[each.host][0] + of_guest[0], leaves[each.host][1] + of_guest[1]]
     most = at_a_time
-    for resource, (used, free) in enumerate(((use.vcpus_used, use.free[0]), (use.memory_mb_used, use.free[1]))):
-        if not limited[resource]:
-            continue
+    for resource, used in enumerate((use.vcpus_used, use.memory_mb_used)):
         used_on: collections.Counter[str] = collections.Counter()
         for host, number in zip(names, used.tolist(), strict=True):
             used_on[host] += number
         stays = {host: max(used_on[host] - leaves[host][resource], 0) for host in hosts}
         capacity = collections.Counter({host: -held for host, held in stays.items()})
         # What is above a limit stays there, too.
-        for host, size in zip(names, (used + numpy.maximum(free, 0)).tolist(), strict=True):
+        for host, size in zip(names, (used + numpy.clip(free[:, resource], 0, used.sum())).tolist(), strict=True):
             capacity[host] += size
         most = min(most, _empty_at_once(capacity, hosts, float(used.sum()) - sum(stays.values())))
     return -(-len(hosts) // max(most, 1))

@@ -6,40 +6,51 @@ Called by the modules beside it, and by the planning of moves and losses.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy
 
 from fleet import capacity
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, request_parts
 from scheduler.compute.filters import CoreFilter, DiskFilter, RamFilter
+from scheduler.compute.filters.base import ColumnFilter
 from scheduler.compute.tolerance.kept import Amount
 from scheduler.engine import pipeline
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.survival.room import UNLIMITED
 
-#: The filters that limit vcpus, memory and disk by the numbers of the host alone.
-_LIMITING = (CoreFilter, RamFilter, DiskFilter)
-
-
-def limited(asked: pipeline.Pipeline) -> list[bool]:
-    """Return whether a configured filter judges vcpus, memory and disk."""
-    configured = {type(each) for each in asked.filters}
-    return [filter_ in configured for filter_ in _LIMITING]
+#: The filters that limit vcpus, memory and disk by the numbers of the host; those with ratios of aggregates are of
+#: these classes, too.
+_LIMITING: tuple[type[CoreFilter | RamFilter | DiskFilter], ...] = (CoreFilter, RamFilter, DiskFilter)
 
 
 def free(asked: pipeline.Pipeline, hosts: Candidates) -> numpy.ndarray:
-    """Return the free amounts that the configured filters judge."""
-    columns = (
-        capacity.usable(hosts.column("vcpu_limit"), hosts.column("vcpus_used")),
-        hosts.column("free_ram_mb") + hosts.column("ram_headroom_mb"),
-        hosts.column("free_disk_mb") + hosts.column("disk_headroom_mb"),
-    )
-    amounts = [
-        numpy.floor(column).astype(numpy.int64) if judged else numpy.full(len(hosts), UNLIMITED)
-        for column, judged in zip(columns, limited(asked), strict=True)
-    ]
-    return numpy.stack(amounts, axis=1)
+    """Return the free amounts that the configured filters judge: vcpus, memory and disk in MB, UNLIMITED if none does."""
+    found = numpy.full((len(hosts), len(_LIMITING)), UNLIMITED, dtype=numpy.int64)
+    for number, kind in enumerate(_LIMITING):
+        for each in asked.filters:
+            if isinstance(each, kind):
+                usable = numpy.floor(numpy.minimum(each.usable(hosts), UNLIMITED)).astype(numpy.int64)
+                numpy.minimum(found[:, number], usable, out=found[:, number])
+    return found
+
+
+def without_amounts(asked: pipeline.Pipeline) -> pipeline.Pipeline:
+    """Return the pipeline with filters that ask only whether an empty host would have the vcpus, memory and disk."""
+    filters: list[Any] = [_Ever(each) if isinstance(each, _LIMITING) else each for each in asked.filters]
+    return dataclasses.replace(asked, filters=filters)
+
+
+class _Ever(ColumnFilter):
+    judges = (request_parts.VCPUS, request_parts.MEMORY, request_parts.DISK)
+
+    def __init__(self, whole: CoreFilter | RamFilter | DiskFilter) -> None:
+        self._whole = whole
+
+    def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray:
+        return self._whole.ever(hosts, request)
 
 
 def demand_of(request: RequestSpec) -> Amount:

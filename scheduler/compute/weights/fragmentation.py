@@ -90,7 +90,7 @@ class FragmentationWeigher(ColumnWeigher):
         super().__init__(multiplier)
         self._fixed = mix
         #: The tables, and the mix and the means of the hosts for which they were built.
-        self._built: tuple[FlavorMix, Means, _Tables] | None = None
+        self._built: tuple[FlavorMix, Means, _Tables | None] | None = None
         self._means = MeanHosts()
 
     @classmethod
@@ -144,7 +144,7 @@ class FragmentationWeigher(ColumnWeigher):
 
     def _tables(self, hosts: Candidates) -> _Tables | None:
         mix = self._fixed or hosts.demand
-        if mix is None or not mix.counts:
+        if mix is None:
             return None
         built, means = self._built, self._means.of(hosts)
         if built is None or built[0] is not mix or built[1] != means or self._outgrown(built[2], hosts):
@@ -152,9 +152,9 @@ class FragmentationWeigher(ColumnWeigher):
         return built[2]
 
     @staticmethod
-    def _outgrown(tables: _Tables, hosts: Candidates) -> bool:
+    def _outgrown(tables: _Tables | None, hosts: Candidates) -> bool:
         """Return True if a host has more than the tables cover."""
-        return any(
+        return tables is not None and any(
             bool(len(limit)) and float(limit.max()) > table.most
             for table, limit in zip(tables.resources, _limits(hosts, len(tables.resources)), strict=False)
         )
@@ -171,13 +171,16 @@ def read_mix(path: str) -> FlavorMix:
         raise errors.ConfigError(option=MIX_OPTION, reason=f"names {path}, which cannot be used: {wrong}") from None
 
 
-def _build(mix: FlavorMix, means: Means, hosts: Candidates) -> _Tables:
-    """:param means: the unit of a shape's size
+def _build(mix: FlavorMix, means: Means, hosts: Candidates) -> _Tables | None:
+    """Return the tables; None if the mix has no shape that is asked for.
 
+    :param means: the unit of a shape's size
     :param hosts: all of them
     """
     cores, memory_mb = means
     shares = mix.shares()
+    if not shares:
+        return None
     sized = [share * (shape.vcpus / cores + shape.memory_mb / memory_mb) for shape, share in shares.items()]
     weights = numpy.round(numpy.array(sized) * (_LARGEST / max(sized)))
     shapes = list(shares)

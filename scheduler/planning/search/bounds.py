@@ -13,39 +13,59 @@ import numpy
 from scheduler.planning.search.problem import Problem
 
 
-def most_emptied(problem: Problem, donors: numpy.ndarray, closed: numpy.ndarray, most_moves: int) -> int:
-    """Return the most places that can be emptied.
+def most_emptied(
+    problem: Problem, donors: numpy.ndarray, closed: numpy.ndarray, unused: numpy.ndarray, most_moves: int
+) -> int:
+    """Return by how many places the empty ones can become more.
 
     The items of the places with the fewest items must not be more than the moves; and all items of donors must have room
     on what is left: on places that take items and stay.
+
+    :param unused: places without items that could take some, whatever ``closed`` says
     """
     number = numpy.sort(numpy.bincount(problem.start, minlength=problem.places)[donors])
     most = int(numpy.searchsorted(numpy.cumsum(number), most_moves, side="right"))
     use = numpy.zeros(problem.capacity.shape)
     numpy.add.at(use, problem.start, problem.need)
-    takes = ~closed
+    takes = ~closed | unused
     takes[donors] = True
-    # The room that is free where items may go, and what the donors themselves have: emptied ones give both up.
+    could = unused.copy()
+    could[donors] = True
+    # The room that is free where items may go, and what the empty places of the end have: they give it up.
     for resource in range(problem.need.shape[1]):
         spare = numpy.maximum(problem.capacity[:, resource] - use[:, resource], 0)
-        given_up = numpy.sort(numpy.maximum(problem.capacity[donors, resource], 0))
-        most = min(most, int(numpy.searchsorted(numpy.cumsum(given_up), spare[takes].sum(), side="right")))
-    return most
+        given_up = numpy.sort(numpy.maximum(problem.capacity[could, resource], 0))
+        empty = int(numpy.searchsorted(numpy.cumsum(given_up), spare[takes].sum(), side="right"))
+        most = min(most, empty - int(unused.sum()))
+    return max(most, 0)
 
 
-def most_room(problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most_on_one: int) -> int:
-    """Return for how many new items there can be room: each place alone, if all its items left; and all free room."""
-    wanted = need > 0
+def most_on(problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most_on_one: numpy.ndarray) -> numpy.ndarray:
+    """Return for each place that fits how many new items it could have if all its items left."""
+    wanted, most = need > 0, most_on_one[fits]
     if not wanted.any():
-        return int(fits.sum()) * most_on_one
-    alone = numpy.clip((problem.capacity[fits][:, wanted] // need[wanted]).min(axis=1), 0, most_on_one)
+        return most
+    alone = (problem.capacity[fits][:, wanted] // need[wanted]).min(axis=1)
+    return numpy.minimum(numpy.maximum(alone, 0), most)
+
+
+def most_room(problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most_on_one: numpy.ndarray) -> int:
+    """Return for how many new items there can be room: each place alone, if all its items left; and all free room.
+
+    :param most_on_one: places: new items that the rules let be there
+    """
+    wanted, alone = need > 0, most_on(problem, need, fits, most_on_one)
+    if not wanted.any():
+        return int(alone.sum())
     use = numpy.zeros(problem.capacity.shape)
     numpy.add.at(use, problem.start, problem.need)
     free = numpy.maximum(problem.capacity - use, 0).sum(axis=0)
     return int(min(alone.sum(), (free[wanted] // need[wanted]).min()))
 
 
-def least_moved(problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most_on_one: int, number: int) -> float:
+def least_moved(
+    problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most_on_one: numpy.ndarray, number: int
+) -> float:
     """Return the least cost of moves that gives ``number`` new items room.
 
     A place that lacks an amount must lose items that hold it: as fractions, the cheapest for the amount. Of each place the
@@ -63,7 +83,7 @@ def least_moved(problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most
         items = by_place[ends[place] : ends[place + 1]]
         alone = (problem.capacity[place, wanted] // need[wanted]).min(initial=number)
         costs = [0.0]
-        for count in range(1, int(min(alone, most_on_one, number)) + 1):
+        for count in range(1, int(min(alone, most_on_one[place], number)) + 1):
             lack = need * count - free[place]
             costs.append(max(fraction(problem, items, resource, lack[resource]) for resource in wanted.tolist()))
         steps += _convex(costs)

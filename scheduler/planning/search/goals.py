@@ -102,18 +102,19 @@ def empty_places(
                 kept.append(place)
         return _result(problem, clearing, emptied, kept)
 
-    fewest = min(bounds.most_emptied(problem, donors, closed, limits.most_moves), most)
+    none = numpy.zeros(problem.places, dtype=bool)
+    fewest = min(bounds.most_emptied(problem, donors, closed, none, limits.most_moves), most)
     least = float(numpy.sort(cost[donors])[:fewest].sum())
     return _best(tried, limits, (-fewest, least), kinds=2)
 
 
 def make_room(
-    problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most_on_one: int, wanted: int, limits: Limits
+    problem: Problem, need: numpy.ndarray, fits: numpy.ndarray, most_on_one: numpy.ndarray, wanted: int, limits: Limits
 ) -> Result:
     """Make room for ``wanted`` new items of the same need.
 
     :param fits: places: the rules let a new item be there
-    :param most_on_one: new items that one place may have
+    :param most_on_one: places: new items that each may have
     """
 
     def tried(_kind: int, chance: numpy.random.Generator | None) -> Result:

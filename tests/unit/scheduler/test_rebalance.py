@@ -119,8 +119,9 @@ def spec(name: str, size: int) -> dict[str, Any]:
     }
 
 
-def demands(count: int, size: int) -> list[Demand]:
-    return [Demand(spec(uuid(900 + number), size), {}, [None]) for number in range(count)]
+def demand(count: int, size: int, **properties: Any) -> Demand:
+    uuids = [uuid(900 + number) for number in range(count)]
+    return Demand({**spec(uuids[0], size), "num_instances": count, "instance_uuids": uuids}, properties, [None] * count)
 
 
 FREED = [
@@ -194,7 +195,7 @@ ROOM = [
 def test_room_is_made(hosts: dict, wanted: tuple[int, int], fits: int, moves: list) -> None:
     """For so many instances of so many vcpus, on hosts of 8."""
     fleet = FilledHosts(hosts)
-    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=demands(*wanted)))
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, room_for=demand(*wanted)))
     made = [(fleet.sizes[each.instance_uuid], each.source, each.destination) for each in plan.moves]
     assert (fits, moves) == (plan.fits, made)
     assert all(used <= 8 for used in fleet.after(plan).values())
@@ -221,7 +222,7 @@ def test_room_is_made_where_the_new_instance_may_go(
 ) -> None:
     """Its group has the first guest; a hint names it."""
     fleet = FilledHosts(hosts)
-    (asked,) = demands(1, size)
+    asked = demand(1, size)
     properties: dict[str, Any] = {"scheduler_hints": hints}
     if policy:
         members = {
@@ -234,17 +235,158 @@ def test_room_is_made_where_the_new_instance_may_go(
     asked = dataclasses.replace(asked, filter_properties=properties)
     filters = ["ComputeFilter", "CoreFilter", "RamFilter", "SameHostFilter"]
     filters += ["ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"]
-    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=[asked]), scheduler_default_filters=filters)
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, room_for=asked), scheduler_default_filters=filters)
     assert (fits, moved) == (plan.fits, [(each.source, fleet.sizes[each.instance_uuid]) for each in plan.moves])
+
+
+GROUPED = [
+    pytest.param({"a": [4], "b": [4]}, "affinity", 5, 4, 2, 2, id="affinity: all on the one host that has most room"),
+    pytest.param({"a": [4], "b": [3]}, "affinity", 2, 4, 2, 2, id="affinity: a move makes room for both"),
+    pytest.param({"a": [], "b": []}, "anti-affinity", 3, 1, 2, 2, id="anti-affinity: one on each host"),
+    pytest.param({"a": [], "b": []}, "", 9, 2, 8, 8, id="no group"),
+]
+
+
+@pytest.mark.parametrize(("hosts", "policy", "count", "size", "fits", "bound"), GROUPED)
+def test_what_fits_is_what_one_request_for_all_gets(
+    hosts: dict[str, list[int]], policy: str, count: int, size: int, fits: int, bound: int
+) -> None:
+    """The members of a group know of each other, as they do when ``fleet boot`` asks for them."""
+    group = {"group_uuid": uuid(800), "group_policies": [policy], "group_members": [], "group_hosts": []}
+    goal = Goal(50, MAKE_ROOM, limit_s=0.3, room_for=demand(count, size, **(group if policy else {})))
+    filters = ["ComputeFilter", "CoreFilter", "RamFilter", "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"]
+    plan = FilledHosts(hosts).plan(goal, scheduler_default_filters=filters)
+    assert (fits, fits, bound) == (plan.fits, plan.measures[0].reached, plan.measures[0].bound)
+
+
+def test_no_bound_is_claimed_for_rules_over_labels() -> None:
+    """One a rack, and one rack: the hosts alone would have room for both."""
+    fleet = FilledHosts({"a": [], "b": []})
+    fleet.state = dataclasses.replace(
+        fleet.state, nodes=[dataclasses.replace(each, labels={"rack": "r1"}) for each in fleet.state.nodes]
+    )
+    rule = {"policy": "anti-affinity", "label": "rack", "max_members": 1}
+    asked = demand(2, 1, group_uuid=uuid(800), group_rules=[rule], group_members=[], group_hosts=[])
+    filters = ["ComputeFilter", "CoreFilter", "RamFilter", "FailureDomainFilter"]
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, room_for=asked), scheduler_default_filters=filters)
+    assert (1, None) == (plan.fits, plan.measures[0].bound)
+
+
+def test_a_filter_that_reads_the_use_of_a_host_is_asked_about_the_empty_one() -> None:
+    """Host a passes when its guest has left, though it does not pass now."""
+    fleet = FilledHosts({"a": [6], "b": []})
+    fleet.state = dataclasses.replace(
+        fleet.state,
+        nodes=[each if each.host == "a" else dataclasses.replace(each, vcpus=7) for each in fleet.state.nodes],
+    )
+    asked = demand(1, 8)
+    asked.request_spec["instance_type"]["memory_mb"] = GB
+    asked.request_spec["instance_type"]["extra_specs"] = {"capabilities:free_ram_mb": ">= 8000"}
+    filters = ["ComputeFilter", "CoreFilter", "RamFilter", "ComputeCapabilitiesFilter"]
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, room_for=asked), scheduler_default_filters=filters)
+    assert (1, 1, ["a"]) == (plan.fits, plan.measures[0].bound, [each.source for each in plan.moves])
+
+
+def test_what_the_search_misses_is_not_called_impossible() -> None:
+    """Host a has room, and is full by the number of its instances until one of them has left."""
+    fleet = FilledHosts({"a": [1, 1], "b": []})
+    fleet.state = dataclasses.replace(
+        fleet.state,
+        nodes=[each if each.host == "a" else dataclasses.replace(each, vcpus=2) for each in fleet.state.nodes],
+    )
+    filters = ["ComputeFilter", "CoreFilter", "RamFilter", "NumInstancesFilter"]
+    goal = Goal(50, MAKE_ROOM, limit_s=0.3, room_for=demand(1, 4))
+    plan = fleet.plan(goal, scheduler_default_filters=filters, max_instances_per_host=2)
+    assert (plan.fits, 1) == (plan.measures[0].reached, plan.measures[0].bound)
+
+
+AGGREGATE = ["ComputeFilter", "AggregateCoreFilter", "AggregateRamFilter", "DiskFilter"]
+
+
+@pytest.mark.parametrize("filters", [AGGREGATE, ["ComputeFilter", "CoreFilter", "RamFilter", "DiskFilter"]])
+def test_filters_with_ratios_of_aggregates_limit_as_the_others(filters: list[str]) -> None:
+    fleet = FilledHosts({"a": [4, 4], "b": [2], "c": [2]})
+    room = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, room_for=demand(1, 8)), scheduler_default_filters=filters)
+    spread = fleet.plan(Goal(50, BALANCE, limit_s=0.3), scheduler_default_filters=filters)
+    assert (1, 1) == (room.fits, len(room.moves))
+    assert (50, 50) == (spread.measures[0].reached, spread.measures[0].bound)
+
+
+def test_a_host_that_reports_no_processors_takes_any_number() -> None:
+    """As CoreFilter has it: so both others can be freed."""
+    fleet = FilledHosts({"a": [5], "b": [5], "c": [1]})
+    fleet.state = dataclasses.replace(
+        fleet.state,
+        nodes=[dataclasses.replace(each, vcpus=0) if each.host == "c" else each for each in fleet.state.nodes],
+    )
+    plan = fleet.plan(Goal(50, limit_s=0.3), scheduler_default_filters=["ComputeFilter", "CoreFilter"])
+    assert (["a", "b"], 2) == (list(plan.freed), plan.measures[0].bound)
+
+
+def test_no_instance_is_planned_onto_a_host_smaller_than_it() -> None:
+    """By their ratio the small hosts have room, but one instance is not overcommitted against itself: c takes it."""
+    small = {f"b{number}": [4, 4, 2] for number in range(6)}
+    busy = {host: {"task_state": "resize_prep"} for host in (*small, "c")}
+    fleet = FilledHosts({"a": [6], **small, "c": [2]}, **busy)
+    fleet.state = dataclasses.replace(
+        fleet.state,
+        nodes=[
+            dataclasses.replace(each, vcpus=4, cpu_allocation_ratio=4.0) if each.host in small else each
+            for each in fleet.state.nodes
+        ],
+    )
+    plan = fleet.plan(Goal(50, limit_s=0.3), scheduler_default_filters=["ComputeFilter", "CoreFilter"])
+    assert [("a", "c")] == [(each.source, each.destination) for each in plan.moves]
+
+
+def test_an_empty_host_takes_guests_if_more_become_empty_for_it() -> None:
+    """Two small hosts go to a large one that is empty: one more is empty than before."""
+    fleet = FilledHosts({"a": [5], "b": [5], "e": []})
+    fleet.state = dataclasses.replace(
+        fleet.state,
+        nodes=[
+            dataclasses.replace(each, vcpus=16, memory_mb=16 * GB, free_ram_mb=16 * GB) if each.host == "e" else each
+            for each in fleet.state.nodes
+        ],
+    )
+    plan = fleet.plan(Goal(50, limit_s=0.3))
+    assert (["a", "b"], 1, 1) == (list(plan.freed), plan.measures[0].reached, plan.measures[0].bound)
+
+
+def test_balancing_makes_no_host_fuller_than_the_fullest() -> None:
+    """On hosts of two sizes, a MB of the small one counts for more."""
+    fleet = FilledHosts({"a": [6, 2], "b": [4]})
+    fleet.state = dataclasses.replace(
+        fleet.state,
+        nodes=[
+            dataclasses.replace(each, vcpus=16, memory_mb=16 * GB, free_ram_mb=8 * GB) if each.host == "a" else each
+            for each in fleet.state.nodes
+        ],
+    )
+    plan = fleet.plan(Goal(50, BALANCE, limit_s=0.3))
+    assert ([], 50, 50) == (list(plan.moves), plan.measures[0].reached, plan.measures[0].bound)
+
+
+def test_guests_that_the_planner_leaves_are_counted() -> None:
+    """The bound is one of plans that leave them, too."""
+    fleet = FilledHosts({"a": [1, 1], "b": [1]})
+    fleet.group("affinity", uuid(1), uuid(2))
+    assert 2 == fleet.plan(Goal(50, limit_s=0.3)).staying
+
+
+def test_a_bound_is_rounded_so_that_it_stays_one() -> None:
+    told = str(Measure("GiB moved", 0.12, 0.098)), str(Measure("hosts freed", 2, 2.96, is_most=True))
+    assert ("GiB moved: 0.1; at least 0 by any plan; gap 22.4 %",
+            "hosts freed: 2; at most 3 by any plan; gap 32.4 %") == told  # fmt: skip
 
 
 @pytest.mark.parametrize("cells", [0, 1])
 def test_no_bound_is_claimed_for_cells(cells: int) -> None:
     """The filters know which hosts have them free in the present state only."""
-    (asked,) = demands(1, 2)
+    asked = demand(1, 2)
     cell = {"id": 0, "cpuset": [0, 1], "pcpuset": [], "memory": 64}
     asked.request_spec["instance_properties"]["numa_topology"] = {"cells": [cell]} if cells else None
-    plan = FilledHosts({"a": [1], "b": []}).plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=[asked]))
+    plan = FilledHosts({"a": [1], "b": []}).plan(Goal(50, MAKE_ROOM, limit_s=0.3, room_for=asked))
     assert bool(cells) == (plan.measures[0].bound is None)
 
 
@@ -296,7 +438,7 @@ def test_the_time_limit_is_the_searchs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_room_for_several() -> None:
     """Room that was made for one is not used for what moves away for the next."""
     fleet = FilledHosts({"a": [2], "b": [2], "c": [1, 1, 2], "d": [1, 1]})
-    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, demands=demands(2, 8)))
+    plan = fleet.plan(Goal(50, MAKE_ROOM, limit_s=0.3, room_for=demand(2, 8)))
     assert 2 == plan.fits
     after = fleet.after(plan)
     assert 2 <= len(set("abcd") - set(after))

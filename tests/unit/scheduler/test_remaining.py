@@ -6,12 +6,12 @@ from __future__ import annotations
 from fleet.objects.survival import Loss, Remaining
 from scheduler.compute.planning import remaining
 from tests.unit.scheduler.plugins import configuration
-from tests.unit.scheduler.test_rebalance import demands
+from tests.unit.scheduler.test_rebalance import demand
 from tests.unit.scheduler.test_survival import Drill
 
 
 def after(drill: Drill, size: int, *losses: list[str]) -> list[Remaining]:
-    (asked,) = demands(1, size)
+    asked = demand(1, size)
     wanted = [Loss("+".join(hosts), hosts) for hosts in losses]
     return remaining.run(configuration(), drill.fleet.state, wanted, drill.requests_of, asked, lambda _name: None, 10.0)
 

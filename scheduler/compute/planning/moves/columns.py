@@ -2,31 +2,32 @@
 """A fleet as a problem of the search: hosts are places, guests are items, and the filters say what fits where.
 
 Called by :mod:`scheduler.compute.planning.rebalance` and :mod:`scheduler.compute.planning.waves`. The filters for
-vcpus, memory and disk are left out of the masks, as these are the resources of the problem. All others judge each
-shape of guest once, on the fleet as it is.
+vcpus, memory and disk tell the masks only how large one instance may be, as these are the resources of the problem. All
+others judge each shape of guest once, on the fleet as it is.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy
 from oslo_config import cfg
 
 from fleet import capacity
 from fleet.objects import RequestSpec, instance_group, uuid_like
+from fleet.objects.whatif import Demand
 from scheduler.compute.drivers import loading
-from scheduler.compute.filters import CoreFilter, DiskFilter, RamFilter
 from scheduler.compute.planning.ground import Ground, Movable
 from scheduler.compute.planning.losses.room_reader import has_open_rules
 from scheduler.compute.planning.losses.shapes import Shapes
+from scheduler.compute.planning.moves.moved import without
 from scheduler.compute.tolerance import amounts
 from scheduler.engine import filtering, pipeline
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
-from scheduler.planning.search.problem import NO_GROUP, Groups, MoveCosts, Problem, Terms
+from scheduler.planning.search.problem import ANY_NUMBER, NO_GROUP, Groups, MoveCosts, Problem, Terms
 
 _SOFT_APART = "soft-anti-affinity"
 VCPUS, MEMORY, DISK = range(3)
@@ -37,10 +38,14 @@ class Columns:
     """:param hosts: names, in the order of the places; ``row_of`` has the number of each
     :param guests: in the order of the items; ``sizes`` is what each takes: vcpus, memory in MB, disk in MB
     :param up: hosts that are up and enabled
-    :param why: by guest that must stay, the reason
+    :param why: by guest that stays, the reason
+    :param chosen: how many of them could move, but stay in the plans made here, as rules about others read where they are
     :param unreadable: hosts with an instance that the conductor does not know
     :param problem: without terms: a goal brings its own
-    :param for_new: hosts whose filters let a new instance of the goal pass, room or not
+    :param new: the new instances of the goal, if room is to be made
+    :param for_new: hosts whose filters let one of them pass, room or not, as they are or without the guests that may move
+    :param full: those of them that the scheduler has refused in an earlier search
+    :param most_new: how many of them the rules of their group let be on each host
     """
 
     hosts: list[str]
@@ -48,9 +53,13 @@ class Columns:
     guests: list[Movable]
     up: numpy.ndarray
     why: Mapping[str, str]
+    chosen: int
     unreadable: frozenset[str]
     problem: Problem
+    new: RequestSpec | None
     for_new: numpy.ndarray
+    full: numpy.ndarray
+    most_new: numpy.ndarray
 
     @property
     def empty(self) -> numpy.ndarray:
@@ -71,17 +80,38 @@ class Columns:
         return ""
 
 
-def read(ground: Ground, conf: cfg.ConfigOpts, soft: bool, new: RequestSpec | None) -> Columns:
+def read(ground: Ground, conf: cfg.ConfigOpts, soft: bool, room_for: Demand | None) -> Columns:
     """:param soft: hosts that a soft anti-affinity would rather avoid take no member either
-    :param new: an instance for which room is to be made
+    :param room_for: the instances for which room is to be made
     """
     asked = loading.load_pipeline(conf)
-    rules = dataclasses.replace(
-        asked, filters=[each for each in asked.filters if not isinstance(each, (CoreFilter, RamFilter, DiskFilter))]
-    )
+    rules = amounts.without_amounts(asked)
     fleet = ground.copy()
     up = set(fleet.hosts_up())
-    return fleet.read(lambda hosts, _age: _columns(ground, asked, rules, hosts, up, soft, new))
+    new = None if room_for is None else ground.request(room_for)
+    found = fleet.read(lambda hosts, _age: _columns(ground, asked, rules, hosts, up, soft, new))
+    if new is None:
+        return found
+    leaving = {each.uuid: each for each in found.guests if each.uuid not in found.why}
+    emptied = ground.copy(without(ground.state, leaving))
+    passes = [each.read(lambda hosts, _age: _passes(rules, hosts, new)) for each in (fleet, emptied)]
+    return dataclasses.replace(found, for_new=(passes[0] | passes[1]) & found.up, most_new=_most_new(found, new))
+
+
+def _passes(rules: pipeline.Pipeline, hosts: Candidates, new: RequestSpec) -> numpy.ndarray:
+    """Return a mask of the hosts where the filters let a new instance be, with its group and its hints."""
+    prepared = pipeline.prepare(rules, new)
+    alive: numpy.ndarray = filtering.run(prepared, hosts, restriction.allowed(hosts, new)).alive
+    return alive.copy()
+
+
+def _most_new(columns: Columns, new: RequestSpec) -> numpy.ndarray:
+    most = numpy.full(len(columns.hosts), ANY_NUMBER)
+    if instance_group.ANTI_AFFINITY in new.group_policies:
+        there = [columns.row_of[each.host] for each in columns.guests if each.uuid in new.group_members]
+        members = numpy.bincount(numpy.array(there, dtype=int), minlength=len(most))
+        most = numpy.maximum(new.group_max_server_per_host - members, 0)
+    return most
 
 
 def _columns(
@@ -101,8 +131,8 @@ def _columns(
     guests = [each for host in sorted(ground.hosts()) if host in row_of for each in ground.movable(host)]
     there = collections.Counter(each.host for each in guests)
     unreadable = frozenset(host for host in ground.hosts() if there[host] < ground.count(host))
-    why = _pinned(ground, guests, up, nodes, new)
-    is_up = numpy.array([present[number] and key[0] in up for number, key in enumerate(keys)])
+    why, chosen = _pinned(ground, guests, up, nodes, new)
+    is_up = numpy.array([present[number] and key[0] in up for number, key in enumerate(keys)], dtype=bool)
     need = numpy.array([amount(each) for each in guests], dtype=numpy.int64).reshape(-1, 3)
     start = numpy.array([row_of[each.host] for each in guests], dtype=numpy.int64)
     room = amounts.free(asked, hosts)
@@ -115,11 +145,6 @@ def _columns(
     group_of, most = _groups([each.request for each in guests], soft)
     cost = (need[:, MEMORY] + need[:, DISK]).astype(float)
     places = len(keys)
-    for_new = numpy.zeros(places, dtype=bool)
-    if new is not None:
-        # With its group and its hints: the guests that these are about stay.
-        prepared = pipeline.prepare(rules, new)
-        for_new = filtering.run(prepared, hosts, restriction.allowed(hosts, new)).alive & is_up
     none = numpy.zeros(places, dtype=bool)
     problem = Problem(
         need=need,
@@ -133,7 +158,20 @@ def _columns(
         fits=numpy.array([shape.fits & is_up if len(shape.fits) else none for shape in shapes.found]),
         shape_of=numpy.array(shape_of, dtype=int),
     )
-    return Columns([key[0] for key in keys], row_of, guests, is_up, why, unreadable, problem, for_new)
+    return Columns(
+        hosts=[key[0] for key in keys],
+        row_of=row_of,
+        guests=guests,
+        up=is_up,
+        why=why,
+        chosen=chosen,
+        unreadable=unreadable,
+        problem=problem,
+        new=new,
+        for_new=none,
+        full=none,
+        most_new=numpy.zeros(places, dtype=int),
+    )
 
 
 def amount(guest: Movable) -> tuple[int, int, int]:
@@ -151,33 +189,44 @@ def _free_of_hosts(request: RequestSpec) -> RequestSpec:
 
 def _pinned(
     ground: Ground, guests: list[Movable], up: set[str], nodes: Mapping[str, int], new: RequestSpec | None
-) -> dict[str, str]:
-    """Return why guests must stay, by uuid. :param new: an instance for which room is to be made"""
+) -> tuple[dict[str, str], int]:
+    """Return why guests stay, by uuid, and how many of these could move. :param new: what room is to be made for"""
     together = collections.Counter(
         each.request.group_uuid for each in guests if instance_group.AFFINITY in each.request.group_policies
     )
     named = {name for each in guests for name in _named(each.request)}
     about = {*_named(new), *new.group_members} if new is not None else set()
     busy = ground.busy()
-    found = {}
+    found: dict[str, str] = {}
+    chosen = 0
     for each in guests:
-        request = each.request
         reason = busy.get(each.uuid, "")
         if not reason and each.host not in up:
             reason = "is on a host that is down or disabled"
-        elif not reason and nodes[each.host] > 1:
-            reason = "is on a host with several nodes"
-        elif not reason and together[request.group_uuid] > 1 and instance_group.AFFINITY in request.group_policies:
-            reason = "stays with the other members of its group"
-        elif not reason and has_open_rules(request):
-            reason = "is in a group with rules over labels among its members"
-        elif not reason and each.uuid in named:
-            reason = "is named in the hints of another instance"
-        elif not reason and each.uuid in about:
-            reason = "is in the group, or the hints, of the new instance"
+        elif not reason:
+            reason = _chosen(each, nodes, together, named, about)
+            chosen += bool(reason)
         if reason:
             found[each.uuid] = reason
-    return found
+    return found, chosen
+
+
+def _chosen(
+    guest: Movable, nodes: Mapping[str, int], together: Mapping[str | None, int], named: Set[str], about: Set[str]
+) -> str:
+    """Return why a guest that could move stays; "" if it may move."""
+    request = guest.request
+    if nodes[guest.host] > 1:
+        return "is on a host with several nodes"
+    if together[request.group_uuid] > 1 and instance_group.AFFINITY in request.group_policies:
+        return "stays with the other members of its group"
+    if has_open_rules(request):
+        return "is in a group with rules over labels among its members"
+    if guest.uuid in named:
+        return "is named in the hints of another instance"
+    if guest.uuid in about:
+        return "is in the group, or the hints, of the new instance"
+    return ""
 
 
 def _named(request: RequestSpec) -> list[str]:

@@ -16,7 +16,7 @@ from fleet.objects.feed_rows import ShownNode
 from fleet.objects.rebalance import Move
 from scheduler.compute.domain import consumption
 from scheduler.compute.domain.hardware import HARDWARE, hardware, wanted
-from scheduler.compute.planning.ground import Movable
+from scheduler.compute.planning.ground import Movable, as_move
 from scheduler.planning.hypothetical import changed
 
 #: By uuid, the instances that move, where they are at first.
@@ -40,6 +40,15 @@ def moved(state: Changes, moves: Sequence[Move], guests: Guests) -> Changes:
 def arriving(state: Changes, moves: Sequence[Move], guests: Guests) -> Changes:
     """Return what the feed would report while these moves are under way: both hosts hold the instances."""
     return _with_use(state, [(each.destination, each, 1) for each in moves], guests)
+
+
+def without(state: Changes, guests: Guests) -> Changes:
+    """Return what the feed would report if these instances were nowhere."""
+    moves = [as_move(each, each.host, "") for each in guests.values()]
+    instances = [each for each in state.instances if each.uuid not in guests]
+    return dataclasses.replace(
+        _with_use(state, [(each.source, each, -1) for each in moves], guests), instances=instances
+    )
 
 
 def joined(moves: Sequence[Move]) -> list[Move]:

@@ -143,7 +143,7 @@ def test_nothing_beats_the_bound_of_emptied_places(seed: int) -> None:
             most = max(most, len(donors) - len(set(places)))
     found = goals.empty_places(of, donors, closed, None, goals.Limits(1, 6, lambda: 0.0))
     assert [] == broken(of, found.at)
-    assert len(found.places) <= most <= bounds.most_emptied(of, donors, closed, 6)
+    assert len(found.places) <= most <= bounds.most_emptied(of, donors, closed, numpy.zeros(of.places, dtype=bool), 6)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -157,10 +157,10 @@ def test_nothing_beats_the_bound_of_what_must_move(seed: int) -> None:
         now = Assignment(of, at)
         if not broken(of, at) and (now.free >= need).all(axis=1).any():
             costs.append(float(of.moves.item[at != of.start].sum()))
-    found = goals.make_room(of, need, fits, 9, 1, goals.Limits(1, 6, lambda: 0.0))
-    assert len(found.places) <= bool(costs) <= bounds.most_room(of, need, fits, 9) + (not costs)
+    found = goals.make_room(of, need, fits, numpy.full(of.places, 9), 1, goals.Limits(1, 6, lambda: 0.0))
+    assert len(found.places) <= bool(costs) <= bounds.most_room(of, need, fits, numpy.full(of.places, 9)) + (not costs)
     if costs:
-        assert bounds.least_moved(of, need, fits, 9, 1) <= min(costs)
+        assert bounds.least_moved(of, need, fits, numpy.full(of.places, 9), 1) <= min(costs)
     if found.places:
         assert found.cost >= min(costs)
 

@@ -366,6 +366,14 @@ def test_without_a_mix_it_says_nothing():
     assert {"tight": 0.0, "whole": 0.0} == fragmentation(TIGHT, WHOLE, mix=FlavorMix(1))
 
 
+@pytest.mark.parametrize("counts", [Counts(0.0, 1.0, 5.0), Counts(1.0, 1.0, 0.0)], ids=["none asked for", "no life"])
+def test_a_mix_without_core_hours_ends_no_build(counts: Counts) -> None:
+    """Instances that ended at once count by their requests; a mix that asks for nothing weighs nothing."""
+    found = fragmentation(TIGHT, WHOLE, mix=FlavorMix(1, counts={Shape(4, 4096): counts}))
+    assert counts.requests == len(FlavorMix(1, counts={Shape(4, 4096): counts}).shares())
+    assert bool(counts.requests) == (found["tight"] != found["whole"])
+
+
 def test_a_newer_mix_counts_at_once():
     """The tables are built anew; an older mix that comes late is ignored."""
     cache = factories.cache(TIGHT, WHOLE, mix=DEMAND)
