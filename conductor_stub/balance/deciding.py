@@ -41,6 +41,7 @@ class Host:
     :param takes: guests may come
     :param smooth: the load is the mean of some minutes
     :param vcpus: their limit, if the loads are what is allocated; else 0
+    :param known_at: when the load is measured again after guests have come or gone; None: it is
     """
 
     name: str
@@ -53,6 +54,7 @@ class Host:
     takes: bool = True
     smooth: bool = False
     vcpus: float = 0.0
+    known_at: datetime.datetime | None = None
 
     @property
     def load(self) -> float:
@@ -162,11 +164,16 @@ def decide(
     bounds = _Bounds(mean + settings.threshold, settings)
     above = {each.name: bounds.above(each) for each in hosts}
     hot = {name: hot_since.get(name, now) for name, points in above.items() if points > 0}
-    choosing = _Choosing(hosts, guests, bounds, settings, refuses, held_up)
+    choosing = _Choosing(hosts, guests, bounds, settings, refuses, held_up, now)
     not_done: dict[str, str] = {}
     waiting, ready = set(), []
     for name in sorted(hot, key=lambda name: (-above[name], name)):
         ready_at = hot[name] + seconds(settings.hold_time_s * (1 if choosing.hosts[name].smooth else _ROUGH))
+        known_at = choosing.hosts[name].known_at
+        if known_at is not None and known_at > max(ready_at, now):
+            waiting.add(name)
+            not_done[name] = f"its guests have changed: its load is known from {known_at:%H:%M:%S} UTC on"
+            continue
         if ready_at > now:
             waiting.add(name)
             not_done[name] = f"hot since {hot[name]:%H:%M:%S} UTC, which counts from {ready_at:%H:%M:%S} UTC on"
@@ -235,6 +242,7 @@ class _Choosing:
         settings: BalanceSettings,
         refuses: Refuses,
         held_up: str,
+        now: datetime.datetime,
     ) -> None:
         self.hosts = {each.name: each for each in hosts}
         self.moves: list[Chosen] = []
@@ -243,6 +251,8 @@ class _Choosing:
         self._settings = settings
         self._refuses = refuses
         self._held_up = held_up
+        #: Hosts whose loads are not known after a change.
+        self._unknown = {each.name for each in hosts if each.known_at is not None and each.known_at > now}
         self._tries = _TRIED
         #: By hot host, by guest and destination, why the move is refused.
         self.refusals: dict[str, dict[tuple[str, str], str]] = {name: {} for name in self.hosts}
@@ -306,7 +316,7 @@ class _Choosing:
         return {each.guest.uuid for each in self.moves}
 
     def _judged(self, guest: Guest, name: str, host: Host) -> Chosen | None:
-        if host.name == name or not host.takes or host.name not in guest.takers:
+        if host.name == name or not host.takes or host.name in self._unknown or host.name not in guest.takers:
             return None
         if host.memory_free_mb < guest.memory_mb or host.vcpus_free < guest.vcpus:
             return None

@@ -20,6 +20,8 @@ from fleet.objects.guest_load import GuestLoad
 
 #: Seconds after which a measurement is too old to describe the present load.
 FRESH_S = 300
+#: Seconds after a move until it is measured: an agent measures a guest that has come from its second audit on.
+SETTLED_S = 150
 
 
 def believable(rows: Sequence[RequestedInstance], loads: Mapping[str, GuestLoad]) -> dict[str, GuestLoad]:
@@ -100,7 +102,7 @@ def of_guests(
     a_vcpu = max(whole - measured, 0.0) / max(sum(row.claimed_vcpus for row in others), 1)
     if measured and not others:
         # What the machine itself does stays; only the time in which guests wait is theirs.
-        waiting = max(0.0, whole - host.cores)
+        waiting = max(0.0, whole - max(host.cores, measured))
         used = {uuid: cores * (1 + waiting / measured) for uuid, cores in used.items()}
     memory = {row.uuid: _memory_mb(row, loads.get(row.uuid)) for row in rows}
     a_mb = host.memory * host.memory_mb / max(sum(memory.values()), 1)

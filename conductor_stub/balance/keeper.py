@@ -13,6 +13,7 @@ from typing import Any
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from conductor_stub.balance.guests_load import SETTLED_S
 from conductor_stub.balance.trying import Trying
 from conductor_stub.moves import acceptance
 from conductor_stub.moves.placement import MovePlacement
@@ -35,8 +36,6 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks at what is due.
 EVERY_S = 5
-#: Seconds after a round until its loads are measured: an agent measures a guest that has come from its second audit on.
-_SETTLED_S = 150
 #: Intervals without a look after which the loads since the last look are unknown.
 _LATE_LOOKS = 3
 _ENDED = (balance_states.DONE, balance_states.FAILED)
@@ -173,7 +172,7 @@ def _keep(
     made = balances.newest_made(tx, aggregate)
     if made is not None and made.status == balance_states.DONE and made.after is None and made.ended_at is not None:
         # A measurement from before the end of the moves, or from long after it, does not show their effect.
-        since, settled = now - made.ended_at, seconds(max(settings.interval_s, _SETTLED_S))
+        since, settled = now - made.ended_at, seconds(max(settings.interval_s, SETTLED_S))
         if settled <= since <= settled + seconds(_LATE_LOOKS * settings.interval_s):
             balances.change(tx, made, after=record["seen"]["before"])
     if last is not None and last.status == balance_states.MOVING:

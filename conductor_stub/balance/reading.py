@@ -95,12 +95,15 @@ def read(
     rows = [row for there in rows_of.values() for row in there]
     reported = guest_loads.of_hosts(connection, up - several, now - seconds(guests_load.FRESH_S))
     loads = {host: guests_load.believable(rows_of[host], there) for host, there in reported.items()}
+    changed = balances.changed_since(connection, names, now - seconds(guests_load.SETTLED_S))
     found, measured = [], 0
     busy: dict[str, tuple[float, float]] = {}
     for node in nodes:
         if node.host not in up or node.host in several:
             continue
         host, is_measured = guests_load.of_host(node, node.host in takes, loads.get(node.host, {}), now)
+        if is_measured and host.name in changed:
+            host = dataclasses.replace(host, known_at=changed[host.name] + seconds(guests_load.SETTLED_S))
         found.append(host)
         measured += is_measured
         busy.update(guests_load.of_guests(host, rows_of[host.name], loads.get(host.name, {})))

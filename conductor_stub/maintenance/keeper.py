@@ -99,6 +99,8 @@ class MaintenanceKeeper:
             self._drain(context, plan, row)
         elif row.status == maintenance_states.WORKING:
             self._work(plan, row)
+        elif row.status == maintenance_states.FAILED:
+            self._database.write(working.hold, plan.uuid, row.id, self._placement.step_context())
         elif row.status == maintenance_states.RETURNING and self._database.write(
             working.come_back, plan.uuid, row.id, self._placement.step_context()
         ):
@@ -131,8 +133,8 @@ class MaintenanceKeeper:
                 room -= 1
                 if not room:
                     break
-        # Without room no guest was tried: the problem of the last try stays.
-        if state.status == maintenance_states.DRAINING and (problems or room or not state.guests):
+        # If no guest was tried for want of room, the problem of the last try stays.
+        if state.status == maintenance_states.DRAINING and (problems or state.room or not state.guests):
             self._database.write(draining.tell, row.id, problems, self._clock())
 
     def _turn(self, key: int, guests: Sequence[draining.Guest]) -> Sequence[draining.Guest]:

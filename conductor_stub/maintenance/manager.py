@@ -153,7 +153,8 @@ def _cancel(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
     row = _require_open(tx, uuid)
     for each in maintenances.hosts(tx, uuid):
         if each.open_host is not None:
-            working.end(tx, maintenances.lock_host(tx, each.id), row.name, maintenance_states.SKIPPED, now)
+            why = "the maintenance was cancelled"
+            working.end(tx, maintenances.lock_host(tx, each.id), row.name, maintenance_states.SKIPPED, now, why)
     ended = {"status": maintenance_states.CANCELLED, "open_name": None, "ended_at": now}
     maintenances.update(tx, uuid, now, **ended)
 
@@ -165,7 +166,8 @@ def _skip(tx: Transaction, uuid: str, host: str, now: datetime.datetime) -> None
         raise errors.NotFound(kind=f"Host of maintenance {row.name}", name=host)
     if found.open_host is None:
         raise errors.Conflict(kind="Host", name=host, reason=f"is {found.status}")
-    working.end(tx, maintenances.lock_host(tx, found.id), row.name, maintenance_states.SKIPPED, now)
+    why = "an operator has left it out"
+    working.end(tx, maintenances.lock_host(tx, found.id), row.name, maintenance_states.SKIPPED, now, why)
 
 
 def _seen(tx: Transaction, uuid: str) -> dict[str, object]:

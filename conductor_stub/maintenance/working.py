@@ -133,6 +133,9 @@ def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
         return False
     problem = _why_not_back(tx, row, plan.wanted_release, ctx) or _alarm(tx, row, plan.name, ctx)
     if problem:
+        service = services.get(tx, row.host, services.COMPUTE)
+        if service is not None and not service.disabled:
+            draining.keep_disabled(tx, plan, row.host, ctx)
         if problem != row.problem:
             maintenances.update_host(tx, key, ctx.now, problem=problem)
         return False
@@ -140,10 +143,22 @@ def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
     return True
 
 
-def end(tx: Transaction, row: MaintenanceHostRow, name: str, status: str, now: datetime.datetime) -> None:
+def hold(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> None:
+    """Keep a host out of use whose hook has failed, whoever has enabled it."""
+    plan = maintenances.lock(tx, uuid)
+    row = maintenances.lock_host(tx, key)
+    if row.status == maintenance_states.FAILED and not plan.paused:
+        draining.keep_disabled(tx, plan, row.host, ctx)
+
+
+def end(
+    tx: Transaction, row: MaintenanceHostRow, name: str, status: str, now: datetime.datetime, why: str | None = None
+) -> None:
     """The host is the fleet's again: it takes builds, unless an operator had disabled it before or meanwhile.
 
-    :param name: of the maintenance. :raises errors.Conflict: its hook runs
+    :param name: of the maintenance
+    :param why: it is skipped
+    :raises errors.Conflict: its hook runs
     """
     if row.status == maintenance_states.WORKING and row.lease_until is not None and row.lease_until > now:
         until = f"{row.lease_until:%H:%M:%S} UTC"
@@ -155,8 +170,9 @@ def end(tx: Transaction, row: MaintenanceHostRow, name: str, status: str, now: d
     if service is not None and not service.deleted and service.disabled_reason in ours:
         services.set_disabled(tx, row.host, services.COMPUTE, False, None, now)
     left = {"lease_until": None, "open_host": None, "ended_at": now}
-    problem = row.problem if status == maintenance_states.SKIPPED else None
-    maintenances.update_host(tx, row.id, now, status=status, problem=problem, **left)
+    if why and row.status == maintenance_states.FAILED:
+        why = f"{why}: {row.problem}"
+    maintenances.update_host(tx, row.id, now, status=status, problem=why, **left)
 
 
 def _why_not_back(tx: Transaction, row: MaintenanceHostRow, release: str | None, ctx: StepContext) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cliff import columns, lister
 
-from fleet.client import argument_types
+from fleet.client import argument_types, connection
 from fleet.client.connection import Record
 from fleet_cli.base import command
 from fleet_cli.base.output import plain_output, table_fit
@@ -111,7 +111,13 @@ class List(Fitted, command.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = list(self.records(parsed_args))
-        if parsed_args.long or parsed_args.columns or not self.is_table(parsed_args):
+        if parsed_args.columns or parsed_args.long:
+            known = (*self.whole, *(each for each in self.brief if each not in self.whole))
+            if unknown := [each for each in parsed_args.columns if each not in known]:
+                raise connection.CommandFailed(f"there is no column {unknown[0]}: there are {', '.join(known)}")
+            records = [_readable(each, self.shortened(each)) for each in found] if self.is_table(parsed_args) else found
+            return command.table(known if parsed_args.columns else self.whole, records)
+        if not self.is_table(parsed_args):
             return command.table(self.whole, found)
         return command.table(self.columns(found), _with_short_uuids([self.shortened(each) for each in found]))
 
@@ -130,6 +136,15 @@ class List(Fitted, command.Lister):
                 self.sleep(parsed_args.watch)
         except KeyboardInterrupt:
             return 0
+
+
+def _readable(record: Record, short: Record) -> Record:
+    """Return a record whole, but with mappings, and lists of them, as the brief table has them."""
+    return {**short, **{name: each for name, each in record.items() if not _is_structured(each)}}
+
+
+def _is_structured(value: object) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, dict) for each in value))
 
 
 def some(names: Sequence[object], most: int = 3) -> str:

@@ -23,7 +23,8 @@ _MOVE_COLUMNS = ("instance", "from", "to", "memory_mb", "disk_gb", "gain", "stat
 class ShowBalance(listing.List):
     """List the aggregates with their modes, the hosts that are hot, and the newest round.
 
-    The mode is the metadata 'balance' of the aggregate: suggest, confirm, auto; without it the aggregate is off.
+    The mode is the metadata 'balance' of the aggregate: suggest, confirm, auto; without it the aggregate is off. What
+    the last look saw is shown if the newest round has it; earlier ones are in 'fleet balance history'.
     """
 
     things = "aggregates"
@@ -116,13 +117,16 @@ class BalanceHistory(listing.List):
 def _aggregate(found: BalanceView) -> dict[str, object]:
     last = found["last"]
     mode = found["mode"]
+    # What an earlier look saw is in the history.
+    seen = last if last is not None and last["seen_at"] == found["looked_at"] else None
+    since = {host: f"hot since {moments.shown(at)}" for host, at in found["hot_since"].items()}
     return {
         "aggregate": found["aggregate"],
         "mode": f"{mode} (paused)" if found["paused"] and mode != balance_states.OFF else mode,
         "hot": sorted(found["hot_since"]),
-        "above_mean": last["seen"]["before"] if last else None,
+        "above_mean": seen["seen"]["before"] if seen else None,
         "last": last["status"] if last else None,
-        "why": _why(last["not_done"]) if last else "",
+        "why": _why({**since, **(seen["not_done"] if seen else {})}),
         "paused": found["paused"],
         "looked_at": found["looked_at"],
         "hot_since": found["hot_since"],
@@ -147,7 +151,11 @@ def _why(not_done: Mapping[str, str]) -> str:
 
 
 def _told(moves: Sequence[BalanceMove]) -> str:
-    return ", ".join(f"{each['name']} {each['source']} > {each['destination']} {each['status']}" for each in moves)
+    return ", ".join(
+        f"{each['name']} {each['source']} > {each['destination']} {each['status']}"
+        + (f" ({each['why']})" if each["why"] else "")
+        for each in moves
+    )
 
 
 def _tell(found: BalanceRound) -> None:

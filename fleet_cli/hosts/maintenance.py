@@ -53,7 +53,7 @@ class ShowMaintenance(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator.show_maintenance(name=parsed_args.name)
         plan = found["maintenance"]
-        left_s = seconds_left(found["hosts"])
+        left_s = seconds_left(found["hosts"], datetime.datetime.now(datetime.UTC))
         record: dict[str, object] = {
             **plan,
             "status": _status(plan),
@@ -127,7 +127,7 @@ def follow(
 ) -> ShownMaintenance:
     """Wait until a maintenance has ended. :param on_look: called with ended hosts, all hosts, and what is waited for
 
-    :raises connection.CommandFailed: it has not ended after ``timeout_s``
+    :raises connection.CommandFailed: it has not ended after ``timeout_s``, or only hosts are left whose hooks have failed
     """
     until = clock() + timeout_s
     while True:
@@ -137,11 +137,24 @@ def follow(
         on_look(ended, len(of_waves), "; ".join(waiting_for(found)[:3]))
         if found["maintenance"]["ended_at"] is not None:
             return found
+        if failed := _all_failed(found):
+            raise connection.CommandFailed(
+                f"it does not go on by itself: {failed}. 'fleet maintenance resume {name}' runs the hook again, "
+                f"'fleet maintenance skip {name} HOST' leaves a host out"
+            )
         if clock() >= until:
             raise connection.CommandFailed(
                 f"not ended within {timeout_s} s; it goes on: 'fleet maintenance show {name}'"
             )
         sleep(_PAUSE_S)
+
+
+def _all_failed(found: ShownMaintenance) -> str:
+    """Return what the hosts of the present wave say that have not ended, if the hooks of all have failed; else ""."""
+    wave = found["maintenance"]["wave"]
+    left = [each for each in found["hosts"] if each["wave"] == wave and each["ended_at"] is None]
+    failed = left and all(each["status"] == maintenance_states.FAILED for each in left)
+    return "; ".join(waiting_for(found)[:3]) if failed else ""
 
 
 def waiting_for(found: ShownMaintenance) -> list[str]:
@@ -158,17 +171,35 @@ def _with_problem(host: MaintenanceHostView, said: str) -> str:
     return f"{said}: {host['problem']}" if host["problem"] else said
 
 
-def seconds_left(hosts: Sequence[MaintenanceHostView]) -> int | None:
-    """Return how long the waves that are left may take: as long as those that have ended, in the mean. None: none has."""
-    took: list[float] = []
+def seconds_left(hosts: Sequence[MaintenanceHostView], now: datetime.datetime) -> int | None:
+    """Return how long the waves that are left may take; None if that is not known yet.
+
+    They take as long as those that have ended, in the mean; while none has, as long as the hosts that are done. What the
+    present wave has taken so far is gone.
+
+    :param now: with its time zone
+    """
+    waves: list[float] = []
+    done: list[float] = []
     for wave in {each["wave"] for each in hosts}:
         of_wave = [each for each in hosts if each["wave"] == wave]
-        times = [(each["began_at"], each["ended_at"]) for each in of_wave if each["status"] == maintenance_states.DONE]
+        times = [
+            (_moment(each["began_at"]), _moment(each["ended_at"]))
+            for each in of_wave
+            if each["status"] == maintenance_states.DONE
+        ]
+        done += [(ended - began).total_seconds() for began, ended in times]
         if times and all(each["ended_at"] is not None for each in of_wave):
-            began = min(_moment(each) for each, _ in times)
-            took.append((max(_moment(each) for _, each in times) - began).total_seconds())
-    left = {each["wave"] for each in hosts if each["ended_at"] is None}
-    return round(sum(took) / len(took) * len(left)) if took and left else None
+            waves.append((max(each for _, each in times) - min(each for each, _ in times)).total_seconds())
+    left = [each for each in hosts if each["ended_at"] is None]
+    if not left or not done:
+        return None
+    took = waves or done
+    each_s = sum(took) / len(took)
+    begun = [_moment(each["began_at"]) for each in left if each["began_at"] is not None]
+    gone_s = (now - min(begun)).total_seconds() if begun else 0.0
+    number = len({each["wave"] for each in left})
+    return round(each_s * (number - 1) + max(each_s - gone_s, 0.0))
 
 
 def _moment(text: str | None) -> datetime.datetime:

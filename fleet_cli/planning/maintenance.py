@@ -70,7 +70,7 @@ class _Command(command.Lister):
             everybody = [each.uuid for each in state.instances if each.host and promised]
             anew = planning.of_instances(self.conductor, everybody, *asked)
             done = itertools.count(1)
-            with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES) as shown:
+            with progress.shown(len(hosts), "hosts", self.app.options.verbose_level, _LINES, "planned") as shown:
                 plan: WavesPlan = offers.load(ENTRY_POINTS)(
                     *(self.app.conf, state, WavesGoal(hosts, parsed_args.at_a_time, promised)),
                     *(lambda uuid: planning.known(requests, uuid), lambda host: shown.show(next(done), host)),

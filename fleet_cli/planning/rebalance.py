@@ -145,7 +145,7 @@ class Rebalance(command.Lister):
                 listing.remark(
                     f"Stopping: waiting for {_moves(len(run.under_way))} under way. Ctrl-C leaves them as they are."
                 )
-                _finish(run, parsed_args.timeout)
+                _finish(run, parsed_args.timeout, not cold.isdisjoint(run.under_way))
         listing.remark(f"{run.done} of {_moves(len(moves))} done")
         left = {**run.failed, **dict.fromkeys(run.under_way, "is on its way: see 'fleet migration list'")}
         if left:
@@ -160,14 +160,13 @@ class Rebalance(command.Lister):
             raise connection.CommandFailed(f"stopped: {len(moves) - run.done} moves were not begun")
 
 
-def _finish(run: MoveList, timeout_s: float) -> None:
+def _finish(run: MoveList, timeout_s: float, cold: bool) -> None:
+    """:param cold: some of the moves wait to be confirmed"""
     try:
         run.run(timeout_s)
     except KeyboardInterrupt:
-        listing.remark(
-            f"{_moves(len(run.under_way))} left under way: see 'fleet migration list'; "
-            "when they are finished, 'fleet server resize confirm'"
-        )
+        confirm = "; when they are finished, 'fleet server resize confirm'" if cold else ""
+        listing.remark(f"{_moves(len(run.under_way))} left under way: see 'fleet migration list'{confirm}")
         raise
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy
 
-from conductor_stub.balance import deciding
+from conductor_stub.balance import deciding, guests_load
 from conductor_stub.steps.balance_settings import BalanceSettings
 from tests.bench import figures, packing, traces
 
@@ -240,18 +240,23 @@ def hbal(minute: int, world: LoadedHosts) -> Iterator[tuple[int, int]]:
 
 def fleet(settings: BalanceSettings) -> Balancer:
     """The loop of the conductors, in mode auto. It knows what agents report: of each guest the mean of some minutes, and of
-    one that has just come the last minute.
+    one that has just come the last minute. Hosts whose guests have changed are left alone until they are measured.
     """
     hot: dict[str, datetime.datetime] = {}
     moved: dict[int, int] = {}
     begun = datetime.datetime(2026, 1, 1)
     lasting = numpy.zeros(0)
+    known_at: dict[int, datetime.datetime] = {}
 
     def balance(minute: int, world: LoadedHosts) -> Iterator[tuple[int, int]]:
-        nonlocal lasting
+        nonlocal lasting, known_at
         lasting = numpy.zeros(world.number) if not minute else lasting + _WEIGHT * (world.load - lasting)
         fresh = world.comes == minute
         lasting[fresh] = world.load[fresh]
+        now = begun + datetime.timedelta(minutes=minute)
+        settles = now + datetime.timedelta(seconds=guests_load.SETTLED_S)
+        if minute:
+            known_at.update(dict.fromkeys(world.at[fresh].tolist(), settles))
         loads = numpy.bincount(world.at, weights=lasting, minlength=_HOSTS) / _CORES
         memory = world.memory_of_hosts()
         hosts = [
@@ -264,6 +269,7 @@ def fleet(settings: BalanceSettings) -> Balancer:
                 memory_free_mb=1024.0 * float(_MEMORY_GIB - memory[number]),
                 memory_mb=1024.0 * _MEMORY_GIB,
                 smooth=True,
+                known_at=known_at.get(number),
             )
             for number in range(_HOSTS)
         ]
@@ -288,7 +294,7 @@ def fleet(settings: BalanceSettings) -> Balancer:
             guests,
             hot,
             settings,
-            begun + datetime.timedelta(minutes=minute),
+            now,
             lambda guest, host: "" if may[int(guest.uuid), int(host)] else "refused",
         )
         hot.clear()
@@ -297,6 +303,7 @@ def fleet(settings: BalanceSettings) -> Balancer:
             guest = int(each.guest.uuid)
             moved[guest] = minute
             lasting[guest] = world.load[guest]
+            known_at |= dict.fromkeys((int(world.at[guest]), int(each.destination)), settles)
             yield guest, int(each.destination)
 
     return balance

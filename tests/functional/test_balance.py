@@ -660,6 +660,32 @@ def test_loads_of_a_later_release_are_read(stage: BalanceStage) -> None:
     assert 12.5 == stage.conductor.operator.suggest_balance("web")["seen"]["loads"]["h1"]
 
 
+def test_a_host_is_judged_when_its_guests_are_measured(stage: BalanceStage) -> None:
+    """A guest has just come: until its agent has measured it, the host counts as less loaded than it is."""
+    stage.set_mode("suggest")
+    stage.report_loads("h1", dict.fromkeys(stage.guests, 1.0))
+    for host in HOSTS[1:]:
+        stage.report_loads(host, {})
+    came = stage.conductor.clock()
+    assert "its guests have changed" in stage.conductor.operator.suggest_balance("web")["not_done"]["h1"]
+    found = stage.conductor.database.read(balances.changed_since, HOSTS, came)
+    assert {"h1": came} == found
+    stage.pass_looks(3)
+    stage.report_loads("h1", dict.fromkeys(stage.guests, 1.0))
+    assert stage.conductor.operator.suggest_balance("web")["moves"]
+
+
+def test_both_hosts_of_a_move_have_changed(stage: BalanceStage) -> None:
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS + 1)
+    since = stage.conductor.clock()
+    destinations = {each["destination"] for each in stage.rounds()[0]["moves"]}
+    stage.arrive(*destinations)
+    assert dict.fromkeys({"h1", *destinations}, since) == stage.conductor.database.read(
+        balances.changed_since, HOSTS, since
+    )
+
+
 def test_a_renamed_aggregate_keeps_what_is_known(stage: BalanceStage) -> None:
     """A host that is hot stays hot, and the history is that of the aggregate, not of its name."""
     stage.set_mode("suggest")

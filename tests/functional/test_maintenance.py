@@ -271,6 +271,39 @@ def test_a_host_that_waits_for_a_report_is_given_back(stage: Stage, decision: st
              "cancel": lambda: operator.cancel_maintenance("kernel")}  # fmt: skip
     given[decision]()
     assert ({"h1": "skipped"}, []) == (stage.hosts(), stage.disabled())
+    why = {"skip": "an operator has left it out", "cancel": "the maintenance was cancelled"}
+    assert why[decision] == stage.problem("h1")
+
+
+@pytest.mark.parametrize("status", ["failed", "returning"])
+def test_a_host_that_an_operator_enables_too_early_is_disabled_again(stage: Stage, status: str) -> None:
+    """Its hook has failed, or its agent is not of the wanted release: ``skip`` takes it out, nothing else."""
+    stage.run(["h1"], hook="reboot", wanted_release="9.9")
+    stage.conductor.hook_ends.append(Ended(status == "returning", "the hook failed: exit status 3"))
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.run_fences()
+    stage.later()
+    stage.conductor.operator.update_service("h1", False)
+    assert [] == stage.disabled()
+    stage.later(5)
+    assert ({"h1": status}, ["h1"]) == (stage.hosts(), stage.disabled())
+    stage.conductor.operator.skip_maintenance_host("kernel", "h1")
+    failed = ": the hook failed: exit status 3" if status == "failed" else ""
+    assert ([], f"an operator has left it out{failed}") == (stage.disabled(), stage.problem("h1"))
+
+
+def test_a_reason_goes_when_it_is_none_any_more(stage: Stage) -> None:
+    """One move at a time: the host is up again, and its guests leave one after the other."""
+    for _number in range(3):
+        stage.add("h1")
+    stage.run(["h1"], moves_at_a_time=1)
+    stage.look()
+    stage.later(31 * 3, "h1")
+    assert "its agent is down" == stage.problem("h1")
+    stage.later(1)
+    assert (None, 1) == (stage.problem("h1"), len(stage.moving()))
 
 
 def test_a_host_shows_that_its_hook_waits_for_a_place(stage: Stage) -> None:

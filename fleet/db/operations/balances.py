@@ -89,6 +89,21 @@ _MOVED = (
     .distinct()
     .order_by(MIGRATIONS.c.instance_uuid)
 )
+_CHANGED = (
+    sa.select(MIGRATIONS.c.source_compute, MIGRATIONS.c.dest_compute, MIGRATIONS.c.updated_at)
+    .where(
+        MIGRATIONS.c.instance_uuid.in_(sa.select(INSTANCES.c.uuid).where(INSTANCES.c.host.in_(_HOSTS))),
+        MIGRATIONS.c.updated_at >= _SINCE,
+        sa.not_(_CLEANED),
+    )
+    .order_by(MIGRATIONS.c.uuid)
+)
+_LAUNCHED = (
+    sa.select(INSTANCES.c.host, sa.func.max(INSTANCES.c.launched_at, type_=models.Timestamp))
+    .where(INSTANCES.c.host.in_(_HOSTS), INSTANCES.c.launched_at >= _SINCE)
+    .group_by(INSTANCES.c.host)
+    .order_by(INSTANCES.c.host)
+)
 _LATELY = (
     sa.select(ROUNDS.c.moves)
     .where(
@@ -187,6 +202,19 @@ def in_upkeep(connection: Transaction | sa.Connection, hosts: Collection[str]) -
 def moved_since(connection: Transaction | sa.Connection, hosts: Collection[str], since: datetime.datetime) -> set[str]:
     """Return the instances on these hosts whose moves to or from them have begun or ended since then, by whomever."""
     return set(connection.execute(_MOVED, {"hosts": sorted(hosts), "since": since}).scalars())
+
+
+def changed_since(
+    connection: Transaction | sa.Connection, hosts: Collection[str], since: datetime.datetime
+) -> dict[str, datetime.datetime]:
+    """Return the hosts where guests have come or gone since then, by moves or builds, and when they did last."""
+    wanted = {"hosts": sorted(hosts), "since": since}
+    found: dict[str, datetime.datetime] = {}
+    moves = connection.execute(_CHANGED, wanted).all()
+    ends = [(host, at) for source, destination, at in moves for host in (source, destination)]
+    for host, at in [*ends, *(tuple(row) for row in connection.execute(_LAUNCHED, wanted))]:
+        found[host] = max(at, found.get(host, at))
+    return found
 
 
 def shown_moves(row: BalanceRoundRow) -> list[JSONObject]:

@@ -75,17 +75,23 @@ export class Maintenances {
   }
 }
 
-// As the command counts: the waves that are left take as long as those that have ended, in the mean.
+// As the command counts: the waves that are left take as long as those that have ended, in the mean; while none has, as long
+// as the hosts that are done. What the present wave has taken so far is gone.
 function secondsLeft(hosts) {
-  const waves = grouped(hosts);
-  const took = [];
-  let left = 0;
-  for (const there of waves.values()) {
-    if (there.some((each) => !each.ended_at)) left += 1;
-    const done = there.filter((each) => each.status === "done");
-    if (done.length && there.every((each) => each.ended_at)) took.push((Math.max(...done.map((each) => at(each.ended_at))) - Math.min(...done.map((each) => at(each.began_at)))) / 1000);
+  const waves = [];
+  const done = [];
+  const left = hosts.filter((each) => !each.ended_at);
+  for (const there of grouped(hosts).values()) {
+    const ended = there.filter((each) => each.status === "done");
+    done.push(...ended.map((each) => (at(each.ended_at) - at(each.began_at)) / 1000));
+    if (ended.length && there.every((each) => each.ended_at)) waves.push((Math.max(...ended.map((each) => at(each.ended_at))) - Math.min(...ended.map((each) => at(each.began_at)))) / 1000);
   }
-  return took.length ? (took.reduce((sum, each) => sum + each, 0) / took.length) * left : 0;
+  if (!left.length || !done.length) return 0;
+  const took = waves.length ? waves : done;
+  const one = took.reduce((sum, each) => sum + each, 0) / took.length;
+  const begun = left.filter((each) => each.began_at).map((each) => at(each.began_at));
+  const gone = begun.length ? (Date.now() - Math.min(...begun)) / 1000 : 0;
+  return one * (grouped(left).size - 1) + Math.max(one - gone, 0);
 }
 
 function grouped(hosts) {

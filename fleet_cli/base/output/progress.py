@@ -22,20 +22,24 @@ from fleet_cli.base.output import plain_output
 class Progress:
     """``show`` prints how many of ``total`` are done, and the state of the others."""
 
-    def __init__(self, total: int, things: str, stream: TextIO | None, lines: int | None = None) -> None:
+    def __init__(
+        self, total: int, things: str, stream: TextIO | None, lines: int | None = None, done: str = "done"
+    ) -> None:
         """:param stream: None to print nothing
+        :param done: the word for those that are done
         :param lines: at most this many lines if the stream is no terminal; None: one for each change
         """
         self._every = max(1, total // lines) if lines else 1
         self._total = total
         self._things = things
         self._stream = stream
+        self._done = done
         self._before = ""
         terminal = plain_output.unescaped(stream) if stream and stream.isatty() else None
         self._bar = tqdm.tqdm(total=total, unit=things, file=terminal, leave=False) if terminal else None
 
     def show(self, done: int, doing: str) -> None:
-        text = f"{done} of {self._total} {self._things} done" + (f": {doing}" if doing else "")
+        text = f"{done} of {self._total} {self._things} {self._done}" + (f": {doing}" if doing else "")
         if text == self._before or self._stream is None:
             return
         if self._bar is None and done % self._every and done < self._total:
@@ -61,9 +65,11 @@ class Progress:
 
 
 @contextlib.contextmanager
-def shown(total: int, things: str, verbose_level: int, lines: int | None = None) -> Iterator[Progress]:
+def shown(
+    total: int, things: str, verbose_level: int, lines: int | None = None, done: str = "done"
+) -> Iterator[Progress]:
     """:param verbose_level: of the command line; 0 is --quiet"""
-    made = Progress(total, things, sys.stderr if verbose_level else None, lines)
+    made = Progress(total, things, sys.stderr if verbose_level else None, lines, done)
     try:
         yield made
     finally:

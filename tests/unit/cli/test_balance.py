@@ -43,7 +43,7 @@ def test_the_aggregates(run: Any) -> None:
         "aggregate": "web",
         "mode": "auto",
         "paused": True,
-        "looked_at": None,
+        "looked_at": ROUND["seen_at"],
         "hot_since": {"h1": "x"},
         "last": ROUND,
     }
@@ -52,7 +52,12 @@ def test_the_aggregates(run: Any) -> None:
     status, printed, _said = run(conductor, "balance", "show", "-f", "json")
     shown = json.loads(printed)
     assert (0, ["auto (paused)", "off"]) == (status, [each["mode"] for each in shown])
-    assert ["h3: no guest is there", ""] == [each["why"] for each in shown]
+    assert ["h1: hot since x; h3: no guest is there", ""] == [each["why"] for each in shown]
+    assert [40.0, ""] == [each["above_mean"] for each in shown]
+    conductor.answers["list_balances"] = [{**view, "looked_at": "2026-01-01T00:01:00.000Z", "hot_since": {}}]
+    _status, printed, _said = run(conductor, "balance", "show", "-f", "json")
+    (later,) = json.loads(printed)
+    assert ("", "", "suggested") == (later["above_mean"], later["why"], later["last"])
 
 
 def test_a_suggestion(run: Any) -> None:
@@ -77,3 +82,9 @@ def test_the_history(run: Any) -> None:
     conductor.answers["list_balance_rounds"] = [{**ROUND, "after": 12.0, "status": "done"}]
     _status, printed, _said = run(conductor, "balance", "history", "-c", "before", "-c", "expected", "-c", "after")
     assert "|   40.0 |     10.0 |  12.0 |" in printed
+    failed = {**MOVE, "status": "failed", "why": "balancing was paused before it began"}
+    conductor.answers["list_balance_rounds"] = [{**ROUND, "moves": [failed], "status": "done"}]
+    _status, printed, _said = run(conductor, "balance", "history", "-c", "moves", "--max-width", "0")
+    assert "| web-1 h1 > h2 failed (balancing was paused before it began) |" in printed
+    status, _printed, said = run(conductor, "balance", "history", "-c", "move")
+    assert (1, True) == (status, "there is no column move: there are created_at, aggregate" in said)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ def host(name: str, wave: int, status: str, began: str | None, ended: str | None
     return {"host": name, "wave": wave, "status": status, "attempt": 0, "problem": problem, **times}
 
 
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 HOSTS = [
     host("h1", 1, "done", "2026-01-01T00:00:00.000Z", "2026-01-01T00:10:00.000Z"),
     host("h2", 2, "draining", "2026-01-01T00:10:00.000Z", None, "web has 1 volume: data"),
@@ -62,20 +64,35 @@ def test_one(run: Any) -> None:
     left_out = host("h4", 0, "skipped", None, "2026-01-01T00:00:00.000Z", "it is down")
     conductor.answers["show_maintenance"] = {"maintenance": PLAN, "hosts": [left_out, *HOSTS]}
     _status, printed, _said = run(conductor, "maintenance", "show", "kernel")
-    assert "about 0:20:00" in printed
+    # The present wave has taken longer than the one before.
+    assert "about 0:10:00" in printed
     assert "h2 draining: web has 1 volume: data" in printed
     assert "h4: it is down" in printed
     _status, printed, _said = run(conductor, "maintenance", "hosts", "kernel", "-c", "host", "-c", "status")
     assert "| h2   | draining |" in printed
 
 
-def test_nothing_is_known_of_the_time_before_a_wave_has_ended() -> None:
-    assert maintenance.seconds_left(HOSTS[1:]) is None  # type: ignore[arg-type]
+LATE = host("h5", 2, "done", "2026-01-01T00:10:00.000Z", "2026-01-01T00:14:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "minutes", "left_s"),
+    [
+        pytest.param(HOSTS[1:], 12, None, id="nothing is done yet"),
+        pytest.param(HOSTS, 10, 20 * 60, id="two waves of ten minutes"),
+        pytest.param(HOSTS, 13, 17 * 60, id="three minutes are gone"),
+        pytest.param(HOSTS, 25, 10 * 60, id="the present one takes longer"),
+        pytest.param([LATE, *HOSTS[1:]], 12, 6 * 60, id="no wave has ended, but a host"),
+        pytest.param(HOSTS[:1], 12, None, id="all is done"),
+    ],
+)
+def test_the_time_that_is_left(hosts: Any, minutes: int, left_s: int | None) -> None:
+    assert left_s == maintenance.seconds_left(hosts, NOW + datetime.timedelta(minutes=minutes))
 
 
 def test_a_host_that_was_skipped_does_not_hide_how_long_its_wave_took() -> None:
     skipped = host("h4", 1, "skipped", None, "2026-01-01T05:00:00.000Z")
-    assert 20 * 60 == maintenance.seconds_left([*HOSTS, skipped])  # type: ignore[arg-type]
+    assert 20 * 60 == maintenance.seconds_left([*HOSTS, skipped], NOW + datetime.timedelta(minutes=10))  # type: ignore[arg-type]
 
 
 def test_decisions(run: Any) -> None:
@@ -116,6 +133,15 @@ def test_it_is_followed_to_its_end() -> None:
     assert (1, 3, "h2 draining: web has 1 volume: data") == told[0]
     with pytest.raises(connection.CommandFailed, match="it goes on"):
         maintenance.follow(Following(going), "kernel", 60, lambda *now: None, time, time.sleep)  # type: ignore[arg-type]
+
+
+def test_it_is_not_followed_where_it_does_not_go_on() -> None:
+    """Only hosts are left whose hooks have failed: an operator decides."""
+    stuck = host("h2", 2, "failed", "2026-01-01T00:10:00.000Z", None, "the hook failed: exit status 3")
+    left = {"maintenance": PLAN, "hosts": [HOSTS[0], stuck, HOSTS[2]]}
+    said = "h2 failed: the hook failed: exit status 3. 'fleet maintenance resume kernel'"
+    with pytest.raises(connection.CommandFailed, match=said):
+        maintenance.follow(Following(left), "kernel", 60, lambda *now: None, Time(), Time().sleep)  # type: ignore[arg-type]
 
 
 KNOWN: Any = [{"host": name, "labels": {"rack": name[-1]}} for name in ("h1", "h2", "h3")]

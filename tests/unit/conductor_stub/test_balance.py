@@ -70,6 +70,17 @@ def test_a_host_out_of_use_is_relieved() -> None:
     assert ([], 60.0) == (pairs(alone), round(alone.mean, 6))
 
 
+def test_hosts_whose_guests_have_changed_wait_until_they_are_measured() -> None:
+    """What is known of c does not contain the guest that has come, so it may not be what it seems; nor may a."""
+    later = NOW + datetime.timedelta(seconds=90)
+    hosts = [host("a", 0.9), host("b", 0.4), host("c", 0.1, known_at=later), host("d", 0.3, known_at=NOW)]
+    assert {"d"} == {destination for _guest, destination in pairs(plan(hosts, HOT))}
+    found = plan([host("a", 0.9, known_at=later), *hosts[1:]], HOT)
+    assert ([], {"a": "its guests have changed: its load is known from 12:01:30 UTC on"}) == (
+        pairs(found), dict(found.not_done))  # fmt: skip
+    assert {"a"} == found.waiting
+
+
 def test_one_member_of_a_group_moves_in_a_round() -> None:
     """Each may go to d as long as the other is not there."""
     hosts = [host("a", 0.9), host("b", 0.9), host("c", 0.4), host("d", 0.3)]

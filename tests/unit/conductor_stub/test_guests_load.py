@@ -67,6 +67,14 @@ def test_the_guests_make_the_load_of_a_host_that_is_not_measured() -> None:
     assert (0.25, 0.0, True) == (cpu, memory, measured)
 
 
+def test_guests_that_use_more_than_the_host_wait_for_nothing() -> None:
+    """Simulated ones do: what one has is what would leave with it."""
+    rows = [row("x", vcpus=16), row("y", vcpus=16)]
+    loads = {"x": GuestLoad(16.0, 16.0, None), "y": GuestLoad(8.0, 8.0, None)}
+    cpu, _memory, _measured, guests = loads_of({}, rows, loads)
+    assert (1.5, 16.0, 8.0) == (cpu, guests["x"][0], guests["y"][0])
+
+
 def test_who_waits_has_its_share_of_the_waiting() -> None:
     """All 16 processors are busy, and work waits for a quarter of the time: 20 in all, by what each guest uses."""
     metrics = {"cpu.percent": 1.0, "cpu.pressure": 0.25}
