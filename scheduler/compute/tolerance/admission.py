@@ -215,8 +215,11 @@ class Admission:
                 admitted.append(found)
                 there = [each for each in pick.alternates if _node(each) in free]
                 is_hard = has_hardware(request)
+                group = requests.apart_in(request)
                 kept = [
-                    each for each in there if not _is_barred(guard, _node(each), free[_node(each)], demand, is_hard)
+                    each
+                    for each in there
+                    if not _is_barred(guard, _node(each), free[_node(each)], demand, is_hard, group)
                 ]
                 picks.append(dataclasses.replace(pick, alternates=kept))
             if objections:
@@ -241,6 +244,9 @@ class Admission:
             unsafe, losses = None, [each for each in losses if not each.problem]
         # Its booking is counted already.
         objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand)]
+        group = requests.apart_in(request)
+        if group is not None:
+            objections.append(guard.apart(node, group))
         hardware = Hardware.of([requests.alone(request)])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
             objections.append(guard.crowded(node))
@@ -258,7 +264,7 @@ class Admission:
         if found is not None:
             return found
         until = self._clock() + self._booking_timeout_s
-        admitted = Admitted(pick.instance_uuid, node, demand, spares, until, hardware)
+        admitted = Admitted(pick.instance_uuid, node, demand, spares, until, hardware, group)
         guard.admit(admitted)
         return admitted
 
@@ -305,9 +311,12 @@ class Admission:
 
         Best one that keeps this room for another loss already.
         """
+        group = requests.apart_in(request)
+        # Where the loss brings another member of its group, it does not pass.
+        members = {node for node, groups in loss.groups.items() if group in groups}
         if has_hardware(request):
-            return self._spare_alone(guard, request, loss, demand)
-        sharing = guard.sharing(loss, demand)
+            return self._spare_alone(guard, request, loss, demand, members)
+        sharing = [each for each in guard.sharing(loss, demand) if each not in members]
         for place in alternates:
             if _node(place) in sharing:
                 return _node(place)
@@ -317,27 +326,29 @@ class Admission:
                 return shared
         for place in alternates:
             node = _node(place)
-            if node in free and Guard.is_spare(loss, node, free[node], demand):
+            if node in free and node not in members and Guard.is_spare(loss, node, free[node], demand):
                 return node
         # Of all other hosts the filters know what is free.
         planned = self._fleet.free(loss.reserved)
         full = {node for node, free in planned.items() if not Guard.is_spare(loss, node, free, demand)}
-        found = self._fleet.look(requests.without(requests.alone(request), loss.hosts, full))
+        found = self._fleet.look(requests.without(requests.alone(request), loss.hosts, full | members))
         return found.picks[0].key if found.complete else None
 
-    def _spare_alone(self, guard: Guard, request: RequestSpec, loss: Loss, demand: Amount) -> Node | None:
+    def _spare_alone(
+        self, guard: Guard, request: RequestSpec, loss: Loss, demand: Amount, members: Set[Node]
+    ) -> Node | None:
         """A node that passes the filters, and to which the loss brings no other guest.
 
         Only for that the filters answer exactly whether cells and devices suffice.
         """
         one, sharing = (
             requests.alone(request),
-            [each for each in guard.sharing(loss, demand) if each not in loss.reserved],
+            [each for each in guard.sharing(loss, demand) if each not in loss.reserved and each not in members],
         )
         shared = self._fleet.passing(one, sharing) if sharing else None
         if shared is not None:
             return shared
-        found = self._fleet.look(requests.without(one, loss.hosts, loss.reserved))
+        found = self._fleet.look(requests.without(one, loss.hosts, {*loss.reserved, *members}))
         return found.picks[0].key if found.complete else None
 
     def _full(self, request: RequestSpec, policy: str, is_last: bool) -> tuple[set[Node], Set[str]]:
@@ -358,6 +369,8 @@ class Admission:
             taken = {node for node, free in keeping.items() if not takes(node, free, demand)}
             if has_hardware(request):
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
+            if (group := requests.apart_in(request)) is not None:
+                taken.update(guard.nodes_for_members(group))
             return taken, guard.unsafe_hosts(policy)
 
 
@@ -381,8 +394,10 @@ def _reason(objection: Objection) -> str:
     )
 
 
-def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool) -> bool:
+def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool, group: str | None) -> bool:
     objections = [guard.unsafe(node[0]), guard.taken(node, free, demand)]
+    if group is not None:
+        objections.append(guard.apart(node, group))
     if is_hard and guard.hardware(node):
         objections.append(guard.crowded(node))
     found = guard.strictest(objections)

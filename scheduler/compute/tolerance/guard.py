@@ -10,6 +10,7 @@ keep free the most that any single loss puts there: ``kept``. A new proof renews
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import heapq
@@ -34,6 +35,7 @@ class Loss:
     :param problem: why there is no plan; "" if there is one
     :param reserved: what the plan, and instances that were admitted since, put on nodes of other hosts
     :param hardware: their guests, where some of those on a node have cells or devices
+    :param groups: uuids of the groups whose members stay apart, of those that are put on a node
     """
 
     name: str
@@ -41,6 +43,7 @@ class Loss:
     problem: str = ""
     reserved: dict[Node, Amount] = dataclasses.field(default_factory=dict)
     hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
+    groups: dict[Node, frozenset[str]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Renewal:
     problem: str
     reserved: dict[Node, Amount]
     hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
+    groups: dict[Node, frozenset[str]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +89,7 @@ class Admitted:
 
     :param until: monotonic seconds; if no proof has seen it until then, it has not come
     :param hardware: its request, if it has cells or devices. No other guest of the same loss has its place there then
+    :param group: uuid of its group, if its members stay apart
     """
 
     uuid: str
@@ -93,6 +98,7 @@ class Admitted:
     spares: Sequence[tuple[Loss, Node]]
     until: float = math.inf
     hardware: Hardware | None = None
+    group: str | None = None
 
 
 class Guard:
@@ -105,6 +111,8 @@ class Guard:
         self.promises = promises
         self.losses = losses
         self._kept, self._hardware = Kept(), KeptHardware()
+        #: How many losses put a member of a group on a node.
+        self._members: collections.Counter[tuple[Node, str]] = collections.Counter()
         self._unsafe: dict[str, frozenset[str]] = {}
         for loss in losses:
             self._count(loss)
@@ -118,7 +126,7 @@ class Guard:
             self._uncount(loss)
             touched.update(each.reserved)
             was_broken, loss.problem = bool(loss.problem), each.problem
-            loss.reserved, loss.hardware = each.reserved, each.hardware
+            loss.reserved, loss.hardware, loss.groups = each.reserved, each.hardware, each.groups
             self._count(loss)
             if was_broken != bool(each.problem):
                 self._unsafe.clear()
@@ -129,12 +137,14 @@ class Guard:
             self._kept.add(node, amount)
         for node, hardware in loss.hardware.items():
             self._hardware.add(node, hardware)
+        self._members.update((node, group) for node, groups in loss.groups.items() for group in groups)
 
     def _uncount(self, loss: Loss) -> None:
         for node, amount in loss.reserved.items():
             self._kept.take(node, amount)
         for node, hardware in loss.hardware.items():
             self._hardware.take(node, hardware)
+        self._members.subtract((node, group) for node, groups in loss.groups.items() for group in groups)
 
     def _largest(self, nodes: Iterable[Node]) -> list[Node]:
         """Nodes that keep the most memory first: their room serves most other losses."""
@@ -164,6 +174,10 @@ class Guard:
         :param of_several: only those to which some loss brings several guests: they take no further one
         """
         return self._hardware.nodes_of_several() if of_several else self._hardware.nodes()
+
+    def nodes_for_members(self, group: str) -> list[Node]:
+        """Return the nodes on which some loss puts a member of a group whose members stay apart."""
+        return [node for (node, of), number in self._members.items() if of == group and number > 0]
 
     def has(self, policy: str) -> bool:
         """Return True if a promise is at least as strict."""
@@ -259,6 +273,15 @@ class Guard:
         sentence = f"{_told(node)} is kept for guests of lost hosts, whose cells or devices would not be free any more"
         return Objection(node[0], sentence, self._strictest(self._about(self._hardware_on(node))), node)
 
+    def apart(self, node: Node, group: str) -> Objection | None:
+        """Return the objection to a member of a group where a loss puts another one, which would not pass beside it."""
+        if self._members[node, group] <= 0:
+            return None
+        putting = [loss for loss in self.losses if group in loss.groups.get(node, ())]
+        lost = putting[0].name if putting else "another host"
+        sentence = f"{_told(node)} is kept for a member of its group, which would go there if {lost} was lost"
+        return Objection(node[0], sentence, self._strictest(self._about(putting)), node)
+
     def _hardware_on(self, node: Node) -> list[Loss]:
         return [loss for loss in self.losses if node in loss.hardware]
 
@@ -294,6 +317,9 @@ class Guard:
             if admitted.hardware is not None and spare not in loss.hardware:
                 loss.hardware[spare] = admitted.hardware
                 self._hardware.add(spare, admitted.hardware)
+            if admitted.group is not None:
+                loss.groups[spare] = loss.groups.get(spare, frozenset()) | {admitted.group}
+                self._members[spare, admitted.group] += 1
             if spare not in self._most and len(self._most) < _LOOKED:
                 self._most.append(spare)
 
@@ -304,6 +330,9 @@ class Guard:
                 self._reserve(loss, spare, each.demand, -1)
                 if each.hardware is not None and loss.hardware.get(spare) is each.hardware:
                     self._hardware.take(spare, loss.hardware.pop(spare))
+                if each.group is not None and each.group in loss.groups.get(spare, ()):
+                    loss.groups[spare] -= {each.group}
+                    self._members[spare, each.group] -= 1
 
     def _reserve(self, loss: Loss, node: Node, demand: Amount, sign: int) -> None:
         before = loss.reserved.get(node)

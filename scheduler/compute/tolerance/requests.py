@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from fleet.objects import RequestSpec
+from fleet.objects import RequestSpec, instance_group
 from scheduler.compute.tolerance.kept import Node
 
 PASS = "tolerance:pass"
@@ -33,6 +33,11 @@ def passes(request: RequestSpec) -> bool:
 def is_balancing(request: RequestSpec) -> bool:
     """Return True for a move of the balancer. It breaks no promise: policies are for placements that users ask for."""
     return request.filter_properties.get(PROMISED) is True
+
+
+def apart_in(request: RequestSpec) -> str | None:
+    """Return the uuid of the request's group, if its members must stay apart."""
+    return request.group_uuid if instance_group.ANTI_AFFINITY in request.group_policies else None
 
 
 def alone(request: RequestSpec) -> RequestSpec:

@@ -36,8 +36,17 @@ class Notifications:
 class Stage:
     """Hosts of 8 vcpus and 8 GB with guests of these sizes in both; a scheduler over them, and its prover."""
 
-    def __init__(self, hosts: dict[str, list[int]], *promises: Tolerance, aggregates: Sequence[Any] = ()) -> None:
+    def __init__(
+        self,
+        hosts: dict[str, list[int]],
+        *promises: Tolerance,
+        aggregates: Sequence[Any] = (),
+        groups: Sequence[Sequence[str]] = (),
+    ) -> None:
+        """:param groups: guests that stay apart"""
         self.fleet = FilledHosts(hosts)
+        for names in groups:
+            self.fleet.group("anti-affinity", *names)
         self.fleet.state = dataclasses.replace(self.fleet.state, aggregates=aggregates)
         self.promises = list(promises)
         self.conf = conf = configuration()
@@ -70,6 +79,13 @@ class Stage:
         key = host if host == node else f"{host}/{node}"
         self.guests[key].append(size)
         return key
+
+
+def member(stage: Stage, *members: str, size: int = 2) -> str:
+    """Return the host of a new member of the first guest's group, whose members stay apart."""
+    hosts = sorted({stage.fleet.hosts[each] for each in members})
+    group = {"group_uuid": uuid(800), "group_policies": ["anti-affinity"], "group_members": [*members]}
+    return stage.build(size, **group, group_hosts=hosts)
 
 
 def refused(stage: Stage, size: int) -> str:
@@ -426,3 +442,22 @@ def test_other_filters_after_sighup_are_those_of_the_proofs() -> None:
     stage.driver._decider._reload({"an option": ("before", "now")})
     stage.prover.prove()
     assert 2 == stage.driver.admission.proved["unsafe"]
+
+
+def test_a_host_is_kept_for_members_of_a_group_from_their_own() -> None:
+    """Only c has room for the guest of a, which would not pass beside another member. A guest of no group may go there."""
+    hosts: dict[str, list[int]] = {"a": [6], "c": [], "d": [5]}
+    stage = Stage(hosts, Tolerance(policy=REFUSE), groups=[[uuid(1)]])
+    assert "d" == member(stage, uuid(1))
+    assert "c" == Stage(hosts, Tolerance(policy=REFUSE), groups=[[uuid(1)]]).build(2)
+
+
+def test_two_members_get_no_place_together() -> None:
+    """A rack is lost with both: each needs a host of its own outside of it, and there is one, with room for both."""
+    racks = [aggregate(["a", "b"], 1, rack="r1")]
+    hosts: dict[str, list[int]] = {"a": [2], "b": [], "e": [3]}
+    promise = Tolerance(label="rack", policy=REFUSE)
+    stage = Stage(hosts, promise, aggregates=racks, groups=[[uuid(1)]])
+    with pytest.raises(errors.NoValidHost, match="would find no other host if"):
+        member(stage, uuid(1))
+    assert "b" == Stage(hosts, promise, aggregates=racks, groups=[[uuid(1)]]).build(2)

@@ -24,10 +24,10 @@ from scheduler.compute.planning.ground import packing
 from scheduler.compute.planning.losses.decisions import Decisions
 from scheduler.compute.planning.losses.room_reader import RequestsOf, RoomReader
 from scheduler.compute.tolerance.hardware import Hardware
-from scheduler.compute.tolerance.kept import Amount
+from scheduler.compute.tolerance.kept import Amount, Node
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
-from scheduler.planning.survival.room import Changed, Losses, Room
+from scheduler.planning.survival.room import NO_GROUP, Changed, Finding, Losses, Room
 from scheduler.planning.survival.standing import Kinds, Standing
 from scheduler.state.host_manager import Feed
 
@@ -147,6 +147,19 @@ class Follower:
             requests = [self._reader.requests[each] for each in kinds]
             self._hardware[kinds] = Hardware.of(each for each in requests if each is not None)
         return self._hardware[kinds]
+
+    def groups_by_node(self, finding: Finding) -> dict[Node, frozenset[str]]:
+        """Return, for each node where a plan puts members of groups that stay apart, the uuids of these groups."""
+        assert self.room is not None, "it has been looked at"
+        found: dict[Node, frozenset[str]] = {}
+        groups = self.room.group_of[finding.guests]
+        if (groups == NO_GROUP).all():
+            return found
+        for group, row in zip(groups.tolist(), finding.places.tolist(), strict=False):
+            node, uuid = self.nodes[row], self._reader.apart_in(group)
+            if uuid is not None and node is not None:
+                found[node] = found.get(node, frozenset()) | {uuid}
+        return found
 
     @property
     def nodes(self) -> Sequence[tuple[str, str] | None]:

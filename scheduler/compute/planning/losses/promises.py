@@ -109,7 +109,8 @@ def guard_of(lost: Lost, follower: Follower) -> guard.Guard:
     losses = []
     for number in range(len(lost)):
         made = renewal_of(number, follower)
-        losses.append(guard.Loss(lost[number].name, lost.hosts[number], made.problem, made.reserved, made.hardware))
+        parts = made.problem, made.reserved, made.hardware, made.groups
+        losses.append(guard.Loss(lost[number].name, lost.hosts[number], *parts))
     return guard.Guard([_promise(each, lost, losses) for each in lost.by_promise], losses)
 
 
@@ -127,7 +128,7 @@ def renewal_of(number: int, follower: Follower) -> guard.Renewal:
         wanted = follower.hardware_of(kinds)
         if wanted is not None:
             hardware[node] = wanted
-    return guard.Renewal(number, problem, reserved, hardware)
+    return guard.Renewal(number, problem, reserved, hardware, follower.groups_by_node(finding))
 
 
 def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[guard.Loss]) -> guard.Promise:
