@@ -75,12 +75,14 @@ class Measure:
 
     :param what: the quantity, as users read it: ``hosts freed``
     :param bound: the most that any plan can reach if ``is_most``, else the least; None if it is not known
+    :param now: before the plan; None: that says nothing
     """
 
     what: str
     reached: float
     bound: float | None = None
     is_most: bool = False
+    now: float | None = None
 
     @property
     def gap(self) -> float:
@@ -98,7 +100,8 @@ class Measure:
         return better >= -_EXACT
 
     def __str__(self) -> str:
-        reached = shown(round(self.reached, 1))
+        before = "" if self.now is None else f" ({shown(round(self.now, 1))} now)"
+        reached = f"{shown(round(self.reached, 1))}{before}"
         if self.bound is None:
             return f"{self.what}: {reached}"
         # A bound is rounded so that it stays one.

@@ -80,13 +80,20 @@ def run(
         moves=moves,
         hosts=int(numpy.isin(numpy.arange(len(columns.hosts)), list(columns.row_of.values())).sum()),
         empty_before=int(columns.empty[list(columns.row_of.values())].sum()),
-        measures=measured(at, placed),
+        measures=_measures(goal, measured(at, placed), measured(columns.problem.start, ())),
         freed=[columns.hosts[host] for host in goals.freed(columns, at)],
         fits=len(placed),
         staying=columns.chosen,
         kept=wanted.kept,
         dropped={**planned.refused, **accepted.refused, **({"promise": broken} if broken else {})},
     )
+
+
+def _measures(goal: Goal, reached: Sequence[Measure], now: Sequence[Measure]) -> list[Measure]:
+    """Return what a plan reaches, and beside a share or a number of fuller hosts what it is now."""
+    if goal.kind not in (BALANCE, UNDO_SKEW):
+        return list(reached)
+    return [dataclasses.replace(reached[0], now=now[0].reached), *reached[1:]]
 
 
 def _purpose(columns: Columns, goal: Goal, at: numpy.ndarray) -> Callable[[int], str]:

@@ -367,6 +367,13 @@ def test_balancing_makes_no_host_fuller_than_the_fullest() -> None:
     assert ([], 50, 50) == (list(plan.moves), plan.measures[0].reached, plan.measures[0].bound)
 
 
+def test_what_is_now_is_told_beside_what_is_reached() -> None:
+    told = str(FilledHosts({"a": [4, 4], "b": []}).plan(Goal(50, BALANCE, limit_s=0.3)).measures[0])
+    assert (
+        "share of the fullest host in %: 50 (100 now); at least 50 by any plan; the plan is the best there is" == told
+    )
+
+
 def test_guests_that_the_planner_leaves_are_counted() -> None:
     """The bound is one of plans that leave them, too."""
     fleet = FilledHosts({"a": [1, 1], "b": [1]})
