@@ -19,8 +19,10 @@ from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
+from fleet.db.tables.moves import MigrationRow
 from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, HostLimits, Place
+from fleet.objects.plans import MovePlan, StoredPlace
 
 
 @failpoints.commits("conductor.move_route")
@@ -39,8 +41,7 @@ def route(
     if group_uuid and not follows and not group_evacuation.may_go(tx, record, group_uuid, place.host, ctx):
         due = ctx.due(ctx.limits.placing_timeout_s, record.deadline)
         # Only once: a scheduler without the group's filter would choose the same host again. The claim then decides.
-        plan = {**record.plan, "follows": True}
-        moves.update(tx, uuid, ctx.now, status=move_states.ACCEPTED, plan=plan, step_deadline=due)
+        moves.change_plan(tx, record, ctx.now, {"follows": True}, status=move_states.ACCEPTED, step_deadline=due)
         return machine.read(tx, uuid)
     if returned := machine.why_not_evacuated(tx, record, ctx):
         refusal = errors.Conflict(kind="Instance", name=move.instance.name, reason=f"stays: {returned}")
@@ -48,14 +49,18 @@ def route(
     if why := slots.taken(tx, record, place.host, ctx):
         machine.wait(tx, move, why, ctx)
         return None
-    plan = {**record.plan, **chosen(place, alternates), "waits": False}
-    moves.update(tx, uuid, ctx.now, dest_compute=place.host, dest_node=place.nodename, plan=plan)
+    choose(tx, record, place, alternates, ctx)
     return machine.read(tx, uuid)
 
 
-def chosen(place: Place, alternates: Sequence[Place]) -> JSONObject:
-    """The scheduler's answer, as a record stores it."""
-    return {"limits": place.limits, "alternates": [each.to_wire() for each in alternates]}
+def choose(tx: Transaction, record: MigrationRow, place: Place, alternates: Sequence[Place], ctx: StepContext) -> None:
+    """Store ``place`` as the destination of a locked record, and the scheduler's other choices."""
+    choice: MovePlan = {"limits": place.limits, "alternates": [_stored(each) for each in alternates], "waits": False}
+    moves.change_plan(tx, record, ctx.now, choice, dest_compute=place.host, dest_node=place.nodename)
+
+
+def _stored(place: Place) -> StoredPlace:
+    return {"host": place.host, "nodename": place.nodename, "limits": place.limits}
 
 
 @failpoints.commits("conductor.move_claim")
@@ -123,7 +128,7 @@ def copied(tx: Transaction, attempt: Attempt, percent: int, ctx: StepContext) ->
     record = move.record
     copies = (record.migration_type, record.status) in views.COPIES
     if copies and (record.attempt, move.actor) == (attempt.number, attempt.host):
-        moves.update(tx, record.uuid, ctx.now, plan={**record.plan, "copied": percent})
+        moves.change_plan(tx, record, ctx.now, {"copied": percent})
 
 
 def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:

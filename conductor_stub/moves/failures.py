@@ -17,7 +17,6 @@ from fleet.db.instances import moves
 from fleet.db.operations import recoveries
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments
-from fleet.json_codec import JSONObject
 from fleet.objects import Place
 from fleet.objects.plans import StoredFailure
 
@@ -99,11 +98,9 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
     alternates = [Place(**each) for each in record.plan.get("alternates", ())]
     # An alternate may have no slot left: the scheduler then chooses again, and the choice asks for one.
     places = [] if slots.are_limited(record, ctx) else usable(tx, alternates, {(one, node) for one, node in tried}, ctx)
-    values: JSONObject = {"plan": {**record.plan, "tried": tried}}
+    moves.change_plan(tx, record, ctx.now, {"tried": tried}, attempt=record.attempt + 1, **moves.NOTHING_HELD)
     if places:
-        values = {"plan": {"tried": tried, **claims.chosen(places[0], places[1:])}}
-        values.update(dest_compute=places[0].host, dest_node=places[0].nodename)
-    moves.update(tx, move.uuid, ctx.now, attempt=record.attempt + 1, **moves.NOTHING_HELD, **values)
+        claims.choose(tx, machine.read(tx, move.uuid).record, places[0], places[1:], ctx)
     machine.set_instance(tx, move.instance, ctx, task_state=waiting_task(record))
     machine.refresh_usage(tx, move, ctx)
     status, due = _machine.after_failure(record.deadline, places, ctx)

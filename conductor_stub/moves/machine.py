@@ -173,12 +173,11 @@ def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **val
 
 def wait(tx: Transaction, move: Move, why: str, ctx: StepContext) -> Move:
     """Let a locked move that no host has claimed wait for a slot."""
-    plan = move.record.plan
-    level = logging.DEBUG if plan.get("waits") else logging.INFO
+    level = logging.DEBUG if move.record.plan.get("waits") else logging.INFO
     LOG.log(level, "The live migration of instance %s waits: %s", move.instance.uuid, why)
     due, deadline = slots.until(move.record, ctx)
-    waiting = {"status": move_states.ACCEPTED, "plan": {**plan, "waits": True}}
-    moves.update(tx, move.uuid, ctx.now, step_deadline=due, deadline=deadline, **waiting)
+    dates = {"step_deadline": due, "deadline": deadline}
+    moves.change_plan(tx, move.record, ctx.now, {"waits": True}, status=move_states.ACCEPTED, **dates)
     return read(tx, move.uuid)
 
 

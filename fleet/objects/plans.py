@@ -32,7 +32,9 @@ class StoredFailure(TypedDict):
 
 
 class MovePlan(TypedDict, total=False):
-    """The plan of a move.
+    """The plan of a move: what it was asked for, what the scheduler has chosen, and how far it is.
+
+    ``destination``, ``confirms`` and ``promised`` are written when it is accepted, and hold for each attempt.
 
     :param destination: host that the user named
     :param limits: of the claim on the destination

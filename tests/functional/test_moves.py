@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from oslo_utils import uuidutils
 
+from conductor_stub.moves import acceptance
 from conductor_stub.moves.progress import MoveProgress
 from conductor_stub.power.machine import PowerReport
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.steps.limits import StepLimits
+from conductor_stub.steps.limits import StepContext, StepLimits
 from fleet import errors, move_states, states
-from fleet.db.engine.database import Database
+from fleet.db.engine.database import Database, Transaction
 from fleet.db.hosts.heartbeats import Heartbeat
-from fleet.db.instances import instances
+from fleet.db.instances import instances, moves
 from fleet.objects import Claimed, Migration, group_rule
+from fleet.objects.plans import StoredPlace
 from tests.worlds.conductor import INCARNATION, Conductor, Operator, context
 from tests.worlds.neighbours import no_valid_host
 
@@ -272,6 +275,28 @@ def test_a_refused_claim_goes_to_the_alternate_then_to_the_scheduler_then_nowher
     assert move_states.ERROR == stage.fail("h2", move_states.PREPARING)
     assert (("active", None, "h1"), (SMALL_MB, 0, 0)) == (stage.state(), stage.used())
     assert "after 3 attempts: h2, h3, h2" in stage.migration()["failure"]["message"]
+
+
+@pytest.mark.parametrize("refused", [(), ("h2",), ("h2", "h3")], ids=["at once", "the alternate", "the second choice"])
+def test_each_attempt_keeps_what_was_asked(stage: Stage, database: Database, refused: Sequence[str]) -> None:
+    """A move that is confirmed by itself, and keeps promises, does so on whichever host it ends."""
+    uuid, limits = uuidutils.generate_uuid(), stage.conductor.limits
+    ctx = StepContext(limits, stage.conductor.clock())
+    asked = {"confirms": True, "promised": True}
+    database.write(acceptance.accept, uuid, stage.uuid, move_states.RESIZE, None, ctx, **asked)
+    stage.conductor.scheduler.answers += [[("h2", ("h3",))], [("h2", ())]]
+    stage.overdue()
+    stage.work()
+    for host in refused:
+        stage.fail(host, move_states.PREPARING)
+    if len(refused) == 2:
+        stage.overdue()
+        stage.work()
+    assert {True} == {properties.get("promised") for _spec, properties in stage.conductor.scheduler.requests[1:]}
+    destination = "h3" if len(refused) == 1 else "h2"
+    stage.claim(destination, Claimed(memory_mb=SMALL_MB, disk_gb=10, vcpus=1))
+    stage.done("h1", move_states.PRE_MIGRATING)
+    assert move_states.CONFIRMING == stage.done(destination, move_states.POST_MIGRATING)
 
 
 def test_a_move_claims_no_room_that_the_ledger_still_counts(stage: Stage) -> None:
@@ -750,6 +775,25 @@ def test_a_destination_is_the_only_host_to_consider(stage: Stage, method: str) -
     assert [{"host": "h3"}] * 2 == [each["requested_destination"] for each in asked]
     assert [["h3", "h3"]] == asked[1]["retry"]["hosts"]
     assert ("error", ("active", None, "h1")) == (stage.migration()["status"], stage.state())
+
+
+def test_a_destination_stays_the_only_host_after_its_alternates(stage: Stage, database: Database) -> None:
+    """A host with several nodes refuses the claim on each of them: no other host is considered then."""
+    stage.operator.migrate_instance(stage.uuid, host="h2")
+    stage._place("h2")
+
+    def add_node(tx: Transaction) -> None:
+        record = moves.lock(tx, stage.migration()["uuid"])[1]
+        second: StoredPlace = {"host": "h2", "nodename": "second", "limits": {}}
+        moves.change_plan(tx, record, stage.conductor.clock(), {"alternates": [second]})
+
+    database.write(add_node)
+    for _ in range(2):
+        stage.fail("h2", move_states.PREPARING)
+    stage.conductor.scheduler.answers.append(no_valid_host())
+    stage.overdue()
+    stage.work()
+    assert {"host": "h2"} == stage.conductor.scheduler.requests[-1][1]["requested_destination"]
 
 
 def test_a_destination_must_be_another_known_host(stage: Stage) -> None:

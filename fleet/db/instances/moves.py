@@ -23,6 +23,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
 from fleet.json_codec import JSONMapping
 from fleet.objects import Attachment, Holding, Migration, Sizing
+from fleet.objects.plans import MovePlan
 
 MIGRATIONS = models.migrations
 NOTHING_HELD: JSONMapping = {"held_host": None, "held_node": None, **claimed.NOTHING}
@@ -208,8 +209,18 @@ def count_live(tx: Transaction, host: str | None, but: str) -> tuple[int, int]:
 
 
 def update(tx: Transaction, uuid: str, now: datetime.datetime, **values: object) -> None:
-    """Set ``values`` on a locked record."""
+    """Set ``values`` on a locked record. A plan is changed by :func:`change_plan`."""
     tx.update(MIGRATIONS, uuid, {"updated_at": now, **values})
+
+
+def change_plan(
+    tx: Transaction, record: MigrationRow, now: datetime.datetime, changes: MovePlan, **values: object
+) -> None:
+    """Set some keys in the plan of a locked record, which keeps the others, and ``values`` on the record.
+
+    The plan has what the move was asked for, which each attempt must find again.
+    """
+    update(tx, record.uuid, now, plan={**record.plan, **changes}, **values)
 
 
 def abandon(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> str | None:

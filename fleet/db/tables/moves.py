@@ -28,7 +28,7 @@ migrations = sa.Table(
     #: Spec of the flavor before and after: flavor, numa_topology, pci_requests.
     sa.Column("old_spec", sa.JSON, nullable=False),
     sa.Column("new_spec", sa.JSON, nullable=False),
-    #: The scheduler's answer: limits of the destination, and alternates; and (tried) hosts and nodes that failed.
+    #: A ``MovePlan``: what the move was asked for, the scheduler's choices, and the attempts that failed.
     sa.Column("plan", sa.JSON, nullable=False),
     sa.Column("held_host", NAME),
     sa.Column("held_node", NAME),
