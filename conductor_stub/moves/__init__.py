@@ -8,7 +8,8 @@ that fails leaves the instance as it was.
 Read ``intake`` (what operators ask for), ``acceptance`` (accepted, or refused), ``machine`` (the shared machine, over
 records), ``placement`` (the scheduler is called, hosts are notified), ``claims`` (a destination claims, hosts do their
 parts), ``swap`` (the guest has arrived),
-``live`` (live migrations), ``ways`` (which guests can move while they run, and where to), ``slots`` (how many at a time),
+``live`` (live migrations), ``ways`` (which guests can move while they run, and where to), ``processors`` (which hosts lack
+features that a running guest sees), ``slots`` (how many at a time),
 ``failures`` (the next alternate, or undone), ``sweeper`` (steps that are overdue),
 ``progress`` (what hosts read and report), ``group_evacuation`` (members of an affinity group), ``views`` (a record for
 operators), ``manager`` (the RPC surface).

@@ -134,7 +134,9 @@ def copied(tx: Transaction, attempt: Attempt, percent: int, ctx: StepContext) ->
 def _resized(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     """The guest runs on the destination. The record now holds what the instance had on the source, for a revert."""
     record = move.record
-    swap.swap(tx, move, record.new_spec, ctx, vm_state=states.RESIZED, launched_on=record.dest_compute)
+    # The destination has started it, also if it did not run on its source.
+    now = {"vm_state": states.RESIZED, "power_state": states.RUNNING}
+    swap.swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **now)
     machine.add_event(tx, move, move_states.RESIZE, ctx, record.dest_compute, record.dest_node)
     finished = machine.set_status(tx, move, move_states.FINISHED, ctx, deadline=None)
     if not record.plan.get("confirms"):

@@ -12,8 +12,9 @@ import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
 
+from conductor_stub.moves.processors import Processors
 from conductor_stub.steps import reach
-from fleet import errors, move_states
+from fleet import errors, move_states, states
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import hosts
 from fleet.db.instances import instances
@@ -21,7 +22,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.db.upkeep import removal
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
-from fleet.objects import GuestCpu, host_report
+from fleet.objects import host_report
 
 _COLD = "migrate it without --live"
 #: Hosts that are looked at before all of the fleet are: nearly always one of them takes a guest.
@@ -31,6 +32,8 @@ _REACHED_BY: Mapping[str, str] = {
     move_states.RESIZE: host_report.DISKS,
     move_states.EVACUATION: host_report.SHARED,
 }
+#: Power states of a guest that no hypervisor migrates. NOSTATE is none of them: drivers that know no states report it.
+_NOT_RUNNING = (states.PAUSED, states.SHUTDOWN, states.CRASHED, states.SUSPENDED)
 #: What a guest has, by what hosts must take.
 _PARTS = {host_report.TAKES_CELLS: "NUMA cells, pinned CPUs or huge pages", host_report.TAKES_VOLUMES: "volumes"}
 
@@ -55,8 +58,7 @@ class Ways:
         self._reported = functools.cache(functools.partial(hosts.stat_of, connection))
         self._takers = functools.cache(self._find_takers)
         self._lacking = functools.cache(self._find_lacking)
-        self._all_report = functools.cache(functools.partial(hosts.all_report, connection))
-        self._cpu = functools.cache(self._find_cpu)
+        self._processors = Processors(connection, self._reported, within)
         self._apart = functools.cache(self._find_apart)
         self._first = functools.cache(self._find_first)
 
@@ -83,8 +85,11 @@ class Ways:
 
     def takers(self, row: RequestedInstance) -> frozenset[str]:
         """Return the other hosts that take the running guest."""
-        needs = self._needs(row)
-        found = self._takers(row.host, row.node, needs)
+        return self._reached(row) - self._processors.lacking(row.host, row.node)
+
+    def _reached(self, row: RequestedInstance) -> frozenset[str]:
+        """Return the other hosts that take the running guest if they have its processor, which the scheduler compares."""
+        found = self._takers(row.host, row.node, self._needs(row))
         return found - self.lacking(row) if found else found
 
     def lacking(self, row: RequestedInstance) -> frozenset[str]:
@@ -116,8 +121,11 @@ class Ways:
         return Ways(self._connection, self._volumes, few)
 
     def others(self, row: RequestedInstance) -> list[str]:
-        """Return the hosts that do not take the running guest, in their order."""
-        return sorted({host for host, _way, _takes in self._of_all} - self.takers(row))
+        """Return the hosts that do not take the running guest, in their order.
+
+        Those that lack its processor are not among them: the scheduler's filter says what each of them lacks.
+        """
+        return sorted({host for host, _way, _takes in self._of_all} - self._reached(row))
 
     def apart(self, row: RequestedInstance, kind: str) -> Sequence[str] | None:
         """Return the hosts that the disks of the guest cannot reach, or do not have already; None: they reach no other.
@@ -135,6 +143,8 @@ class Ways:
 
     def obstacle(self, row: RequestedInstance) -> str:
         """Return why a guest cannot leave its host while it runs; "" if it can. It is the end of a sentence."""
+        if row.vm_state == states.ACTIVE and row.power_state in _NOT_RUNNING:
+            return f"has a guest that does not run (its power state is {states.POWER_NAMES[row.power_state]})"
         if row.claimed_pci_devices:
             return "has PCI devices of its host, which a running guest keeps"
         if not self._reported(row.host, row.node, host_report.LIVE):
@@ -146,25 +156,25 @@ class Ways:
             return ""
         needs = self._needs(row)
         beside = f" with its {self._named(row, needs)}" if needs else ""
+        if reached := self._reached(row):
+            one = min(reached)
+            lacks = f"{one} {self._processors.missing(row.host, row.node, one)}"
+            return f"sees the processor of host {row.host}, and no other host{beside} has all its features ({lacks})"
         return f"is on host {row.host}, and no other host takes its running guests{beside}"
 
     def cpu_properties(self, row: RequestedInstance) -> JSONObject:
-        """Return the filter property with the processor that the running guest sees; empty if any host has what it needs.
+        """Return the filter property with the processor that the running guest sees; empty if any host has what it needs."""
+        cpu = self._processors.seen(row.host, row.node)
+        return {"guest_cpu": dataclasses.asdict(cpu)} if cpu is not None else {}
 
-        It is empty unless the host reports that guests see its own processor, and so do all hosts of its way: an older
-        agent reports a part of the features only, and then the hypervisor decides. A guest counts as one that uses all
-        features of its present host, because no record shows which of them it has found there.
-        """
-        if not self._reported(row.host, row.node, host_report.LIVE_CPU):
-            return {}
-        way = self._reported(row.host, row.node, host_report.LIVE) or ""
-        if not self._all_report(host_report.LIVE_CPU, host_report.LIVE, way):
-            return {}
-        cpu = self._cpu(row.host, row.node)
-        return {"guest_cpu": dataclasses.asdict(cpu)} if cpu.features else {}
-
-    def _find_cpu(self, host: str | None, node: str | None) -> GuestCpu:
-        return GuestCpu.of_report(hosts.cpu_info(self._connection, host, node))
+    def refusal(self, row: RequestedInstance, host: str) -> str:
+        """Return why a host does not take the running guest; "" if it does. It is the end of a sentence about the host."""
+        if host in self.takers(row):
+            return ""
+        if host in self._reached(row):
+            missing = self._processors.missing(row.host, row.node, host)
+            return f"which {missing} of the processor that the guest sees on {row.host}"
+        return f"which does not take running guests of {row.host}"
 
     def _named(self, row: RequestedInstance, parts: Collection[str]) -> str:
         if parts == {host_report.TAKES_VOLUMES}:
@@ -201,6 +211,5 @@ def require_able(tx: Transaction, row: RequestedInstance, destination: str | Non
     obstacle = Ways(tx).obstacle(row)
     if obstacle:
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"{obstacle}: {_COLD}")
-    if destination is not None and not Ways(tx, within=[destination]).takers(row):
-        reason = f"is {destination}, which does not take running guests of {row.host}"
-        raise errors.InvalidInput(field="host", reason=reason)
+    if destination is not None and (refusal := Ways(tx, within=[destination]).refusal(row, destination)):
+        raise errors.InvalidInput(field="host", reason=f"is {destination}, {refusal}")

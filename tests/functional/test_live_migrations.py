@@ -391,7 +391,7 @@ def test_the_destination_has_the_processor_that_the_guest_sees(
 ) -> None:
     """The scheduler's filter gets it, for the move and for plans, so that no host refuses the guest at the end."""
     cpu = json.dumps({"vendor": "Intel", "features": ["sse4", "avx2"]})
-    stage.conductor.add_host("h2", stats={"live_migration": "fake", **there})
+    stage.conductor.add_host("h2", stats={"live_migration": "fake", **there}, cpu_info=cpu)
     stage.conductor.add_host("h1", stats={"live_migration": "fake", **stats}, cpu_info=cpu)
     (planned,) = stage.operator.requests_of([stage.uuid], live=True)
     (anew,) = stage.operator.requests_of([stage.uuid])
@@ -447,6 +447,60 @@ def test_who_can_leave_is_told_before(stage: Live, database: Database) -> None:
     assert {} == ask([])
     with pytest.raises(errors.InvalidInput, match="uuids"):
         ask(["no uuid"])
+
+
+@pytest.mark.parametrize("found", [states.SHUTDOWN, states.CRASHED, states.PAUSED, states.SUSPENDED])
+def test_a_guest_that_does_not_run(stage: Live, database: Database, found: int) -> None:
+    """It cannot leave its host live. A cold move takes it, and starts it."""
+    database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, {"power_state": found}))
+    why = f"has a guest that does not run (its power state is {states.POWER_NAMES[found]})"
+    assert {stage.uuid: why} == stage.operator.live_obstacles([stage.uuid])
+    with pytest.raises(errors.Conflict, match="its power state is .*: migrate it without --live"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    stage.operator.migrate_instance(stage.uuid)
+    stage._place("h2")
+    stage.claim("h2", CLAIM)
+    for host, status in (("h1", move_states.PRE_MIGRATING), ("h2", move_states.POST_MIGRATING)):
+        stage.done(host, status)
+    stage.operator.confirm_resize(stage.uuid)
+    stage.done("h1", move_states.CONFIRMING)
+    assert ("active", None, "h2") == stage.state()
+    assert {stage.uuid: ""} == stage.operator.live_obstacles([stage.uuid])
+
+
+def test_a_guest_of_a_driver_that_knows_no_states(stage: Live, database: Database) -> None:
+    """Such a driver reports none, and may migrate running guests all the same."""
+    database.write(lambda tx: tx.update(instances.INSTANCES, stage.uuid, {"power_state": states.NOSTATE}))
+    assert {stage.uuid: ""} == stage.operator.live_obstacles([stage.uuid])
+
+
+@pytest.mark.parametrize("first", [1, 20], ids=["looked for in all hosts", "found among the first"])
+def test_a_processor_that_no_other_host_has(stage: Live, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    """The filters would refuse the live migration on every host. Once another host has it, the guest can move."""
+    monkeypatch.setattr(ways, "_FEW", first)
+    new, old = (json.dumps({"vendor": "Intel", "features": each}) for each in (["avx512", "sse4"], ["sse4"]))
+    way = {"live_migration": "fake", **_OWN}
+    stage.conductor.add_host("h1", stats=way, cpu_info=new)
+    stage.conductor.add_hosts(["h2", "h3"], stats=way, cpu_info=old)
+    why = "sees the processor of host h1, and no other host has all its features (h2 lacks avx512)"
+    assert {stage.uuid: why} == stage.operator.live_obstacles([stage.uuid])
+    with pytest.raises(errors.Conflict, match="h2 lacks avx512.: migrate it without --live"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    stage.conductor.add_host("h4", stats=way, cpu_info=new)
+    assert {stage.uuid: ""} == stage.operator.live_obstacles([stage.uuid])
+    with pytest.raises(
+        errors.InvalidInput, match="is h2, which lacks avx512 of the processor that the guest sees on h1"
+    ):
+        stage.operator.live_migrate_instance(stage.uuid, host="h2")
+    stage.operator.live_migrate_instance(stage.uuid, host="h4")
+
+
+def test_a_host_that_reports_no_processor(stage: Live) -> None:
+    """It lacks all features, as for the filter."""
+    way, report = {"live_migration": "fake", **_OWN}, json.dumps({"features": ["sse4"]})
+    stage.conductor.add_host("h1", stats=way, cpu_info=report)
+    stage.conductor.add_host("h2", stats=way)
+    assert "(h2 lacks sse4)" in stage.operator.live_obstacles([stage.uuid])[stage.uuid]
 
 
 def test_guests_wait_for_a_slot(database: Database) -> None:

@@ -426,7 +426,8 @@ def test_a_hook_does_not_run_again_under_a_guest(stage: Stage, database: Databas
     stage.later()
     stage.look()
     assert 1 == len(stage.conductor.fences)
-    database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"vm_state": "active"}))
+    started = {"vm_state": "active", "power_state": states.RUNNING}
+    database.write(lambda tx: tx.update(instances.INSTANCES, guest, started))
     stage.look()
     assert "working" == stage.hosts()["h1"]
     stage.conductor.clock.advance(SETTINGS.hook_timeout_s + 16)
@@ -479,6 +480,27 @@ def test_guests_that_cannot_move_while_they_run(stage: Stage, database: Database
     record = database.write(moves.find, move["uuid"])
     assert record is not None
     assert record.plan["confirms"]
+
+
+@pytest.mark.parametrize("lack", ["power", "processor"])
+def test_guests_whose_live_migration_could_never_succeed(stage: Stage, database: Database, lack: str) -> None:
+    """They are not tried: they hold the host up, with the reason, and ``cold`` moves them."""
+    guest = stage.add("h1")
+    if lack == "power":
+        database.write(lambda tx: tx.update(instances.INSTANCES, guest, {"power_state": states.SHUTDOWN}))
+    else:
+        way = {"live_migration": "fake", "live_migration_cpu": "host-model"}
+        new, old = (json.dumps({"features": each}) for each in (["avx512", "sse4"], ["sse4"]))
+        stage.conductor.add_hosts(HOSTS[1:], stats=way, cpu_info=old)
+        stage.conductor.add_host("h1", stats=way, cpu_info=new)
+    stage.run(["h1"])
+    stage.look(2)
+    reason = "does not run (its power state is off)" if lack == "power" else "h2 lacks avx512"
+    assert (True, []) == (reason in (stage.problem("h1") or ""), stage.moving())
+    stage.conductor.operator.cancel_maintenance("kernel")
+    stage.run(["h1"], cold=True)
+    stage.look(2)
+    assert [move_states.RESIZE] == [move["migration_type"] for move in stage.moving()]
 
 
 def test_a_move_that_fails_is_tried_again_later(stage: Stage) -> None:
