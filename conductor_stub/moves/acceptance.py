@@ -72,6 +72,7 @@ def accept(
     if destination is not None:
         _require_another_host(tx, row, destination)
     if kind == move_states.LIVE_MIGRATION:
+        _require_up(tx, row, ctx)
         ways.require_able(tx, row, destination)
     if kind == move_states.RESIZE and not (new_spec is not None and same_host):
         _require_way(tx, row)
@@ -241,6 +242,19 @@ def _require_way(tx: Transaction, row: RequestedInstance) -> None:
 
 def _state(row: RequestedInstance) -> str:
     return f"{row.vm_state.upper()} ({row.task_state})" if row.task_state else row.vm_state.upper()
+
+
+def _require_up(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
+    """Only the source can move a running guest. A move that waits for it would hold up the evacuation of the guest.
+
+    :raises errors.Conflict:
+    """
+    if not machine.is_up(tx, row.host, ctx):
+        reason = (
+            f"is on host {row.host}, whose {services.COMPUTE} is down: its guest cannot be migrated live. If the host "
+            "is certainly off, evacuate it"
+        )
+        raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
 
 def _require_down(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:

@@ -43,8 +43,8 @@ def route(
         # Only once: a scheduler without the group's filter would choose the same host again. The claim then decides.
         moves.change_plan(tx, record, ctx.now, {"follows": True}, status=move_states.ACCEPTED, step_deadline=due)
         return machine.read(tx, uuid)
-    if returned := machine.why_not_evacuated(tx, record, ctx):
-        refusal = errors.Conflict(kind="Instance", name=move.instance.name, reason=f"stays: {returned}")
+    if why := machine.why_it_stays(tx, record, ctx):
+        refusal = errors.Conflict(kind="Instance", name=move.instance.name, reason=f"stays: {why}")
         return machine.MoveMachine().refused(tx, move, refusal, ctx)
     if why := slots.taken(tx, record, place.host, ctx):
         machine.wait(tx, move, why, ctx)
@@ -83,8 +83,8 @@ def claim(tx: Transaction, attempt: Attempt, holds: Claimed, ctx: StepContext) -
     serving = services.serving(tx, host)
     services.check_incarnation(tx, host, serving.incarnation, attempt.incarnation)
     services.require_no_work(host, serving)
-    if returned := machine.why_not_evacuated(tx, record, ctx):
-        raise errors.InvalidInput(field="migration_type", reason=f"is {record.migration_type}, and {returned}")
+    if why := machine.why_it_stays(tx, record, ctx):
+        raise errors.InvalidInput(field="migration_type", reason=f"is {record.migration_type}, and {why}")
     if row.group_uuid:
         dead = group_evacuation.dead_hosts(tx, record, row.group_uuid, ctx)
         group_check.check(tx, row.group_uuid, {row.uuid: Arrival(host, record.plan.get("limits") or {})}, dead)
@@ -149,7 +149,7 @@ def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
     the evacuation ends, and the destination destroys what it has made: otherwise the former host would destroy the data.
     """
     record = move.record
-    returned = machine.why_not_evacuated(tx, record, ctx)
+    returned = machine.why_it_stays(tx, record, ctx)
     if returned and not machine.shares_disks(tx, record):
         message = f"The instance stays, with its data: {returned}"
         details = {"host": record.source_compute, "step": record.status}

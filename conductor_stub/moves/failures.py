@@ -89,8 +89,8 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
     record = move.record
     tried = [*record.plan.get("tried", ()), [record.dest_compute, record.dest_node]]
     late = record.deadline is not None and record.deadline <= ctx.now
-    if returned := machine.why_not_evacuated(tx, record, ctx):
-        return machine.end_unmoved(tx, move, {**why, "message": f"{why['message']}; {returned}"}, ctx)
+    if it_stays := machine.why_it_stays(tx, record, ctx):
+        return machine.end_unmoved(tx, move, {**why, "message": f"{why['message']}; {it_stays}"}, ctx)
     if record.attempt >= ctx.limits.max_attempts or late:
         names = ", ".join(str(host) for host, _node in tried)
         reason = f"{why['message']} (after {record.attempt} attempts: {names})"

@@ -21,6 +21,7 @@ from fleet import errors, failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
+from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
 from fleet.objects import host_report
@@ -181,11 +182,17 @@ def wait(tx: Transaction, move: Move, why: str, ctx: StepContext) -> Move:
     return read(tx, move.uuid)
 
 
-def why_not_evacuated(tx: Transaction, record: MigrationRow, ctx: StepContext) -> str:
-    """Return that the source of an evacuation is up: a second guest may ruin the data of the first; "" if all is well."""
-    if record.migration_type != move_states.EVACUATION:
-        return ""
-    return f"host {record.source_compute} is up again" if is_up(tx, record.source_compute, ctx) else ""
+def why_it_stays(tx: Transaction, record: MigrationRow, ctx: StepContext) -> str:
+    """Return why a move is not begun on another host, because of its source; "" if all is well.
+
+    If the source of an evacuation is up, a second guest may ruin the data of the first. If the source of a live migration is
+    off for certain, it moves no guest; one that only sends no heartbeats may be back soon.
+    """
+    source = record.source_compute
+    if record.migration_type == move_states.EVACUATION:
+        return f"host {source} is up again" if is_up(tx, source, ctx) else ""
+    is_live = record.migration_type == move_states.LIVE_MIGRATION
+    return f"host {source} is off for certain" if is_live and recoveries.is_off(tx, source) else ""
 
 
 def shares_disks(tx: Transaction, record: MigrationRow) -> bool:

@@ -202,6 +202,33 @@ def _lost_source(stage: Live) -> None:
     assert (move_states.REVERTING, [("move", "h2")]) == (stage.migration()["status"], stage.orders())
 
 
+def test_a_host_that_is_down_migrates_no_guest(stage: Live) -> None:
+    """The move would wait for it, and hold up the evacuation of the guest, which is begun at once."""
+    stage.go_down("h1")
+    with pytest.raises(errors.Conflict, match="fleet-compute is down: .* If the host is certainly off, evacuate it"):
+        stage.operator.live_migrate_instance(stage.uuid)
+    assert UNMOVED == stage.seen()
+    assert "evacuation" == stage.operator.evacuate_instance(stage.uuid)["migration_type"]
+
+
+@pytest.mark.parametrize("chosen", [False, True], ids=["when a host is chosen", "when it claims"])
+def test_a_source_that_is_off_before_the_migration_has_begun(stage: Live, chosen: bool) -> None:
+    """If it is off for certain, no other host claims anything, and the guest can be evacuated."""
+    stage.operator.live_migrate_instance(stage.uuid)
+    if chosen:
+        stage._place("h2")
+    stage.operator.force_down("h1", True)
+    if chosen:
+        with pytest.raises(errors.InvalidInput, match="is live-migration, and host h1 is off for certain"):
+            stage.claim("h2", CLAIM)
+        stage.fail("h2", move_states.PREPARING)
+    else:
+        stage._place("h2")
+    failure = stage.migration()["failure"]["message"]
+    assert (UNMOVED, True) == (stage.seen(), "host h1 is off for certain" in failure)
+    assert "evacuation" == stage.operator.evacuate_instance(stage.uuid)["migration_type"]
+
+
 def test_a_source_that_is_lost_is_waited_for_until_the_deadline(stage: Live) -> None:
     """Then the destination looks. The guest is not there: it is the lost host's, which may be evacuated."""
     _lost_source(stage)
