@@ -4,7 +4,8 @@
 Called by the modules beside it. ``ways`` says which guests can move.
 
 The guest runs on the source until the source reports that it runs on the destination. A source that cannot report leaves the
-record in ``running``: it continues when it is back. After the deadline the destination looks whether the guest has arrived.
+record in ``running``: it continues when it is back. After the deadline, or if the source is off for certain, the destination
+looks whether the guest has arrived.
 """
 
 from __future__ import annotations
@@ -109,10 +110,11 @@ def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContex
     if _has_lost_destination(tx, record, silent):
         message = f"host {record.dest_compute} is down for certain, with what it has of the guest's memory"
         return _order_abort(tx, move, _of_host(record.dest_compute, move_states.DESTINATION_LOST, message), ctx)
-    if record.deadline is None or record.deadline > ctx.now:
+    is_lost = record.source_compute in silent and recoveries.is_off(tx, record.source_compute)
+    if not is_lost and (record.deadline is None or record.deadline > ctx.now):
         return None
     if record.source_compute in silent:
-        message = f"host {record.source_compute} stopped sending heartbeats"
+        message = f"host {record.source_compute} {'is off for certain' if is_lost else 'stopped sending heartbeats'}"
         machine.add_event(
             tx, move, record.migration_type, ctx, record.source_compute, result=faults.AttemptLost.__name__
         )

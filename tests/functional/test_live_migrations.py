@@ -237,6 +237,40 @@ def test_a_source_that_is_lost_is_waited_for_until_the_deadline(stage: Live) -> 
     assert "evacuation" == stage.operator.evacuate_instance(stage.uuid)["migration_type"]
 
 
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_source_that_is_off_for_certain_is_not_waited_for(stage: Live, arrived: bool) -> None:
+    """The destination looks at once. Unless the guest has arrived there, it can be evacuated."""
+    stage.until(move_states.RUNNING)
+    stage.go_down("h1")
+    stage.conductor.move_sweeper.sweep()
+    assert move_states.RUNNING == stage.migration()["status"]
+    stage.operator.force_down("h1", True)
+    stage.orders()
+    stage.go_down("h1")
+    stage.conductor.move_sweeper.sweep()
+    assert (move_states.REVERTING, [("move", "h2")]) == (stage.migration()["status"], stage.orders())
+    if arrived:
+        assert move_states.POST_MIGRATING == stage.done("h2", move_states.RUNNING)
+        return
+    assert move_states.ERROR == stage.done("h2", move_states.REVERTING)
+    assert {"error": "AttemptLost", "message": "host h1 is off for certain"}.items() <= stage.migration()[
+        "failure"
+    ].items()
+    assert "evacuation" == stage.operator.evacuate_instance(stage.uuid)["migration_type"]
+
+
+def test_a_source_that_a_recovery_has_switched_off(stage: Live) -> None:
+    """It is off for certain, as if an operator had forced it down."""
+    stage.until(move_states.RUNNING)
+    stage.go_down("h1")
+    database, now = stage.conductor.database, stage.conductor.clock()
+    database.write(recoveries.begin, "r", "h1", [], now, None, False)
+    database.write(recoveries.update, "r", now, fenced_at=now, attempt=1)
+    stage.go_down("h1")
+    stage.conductor.move_sweeper.sweep()
+    assert move_states.REVERTING == stage.migration()["status"]
+
+
 def test_a_destination_that_is_down_for_certain_is_not_waited_for(stage: Live) -> None:
     """While it only sends no heartbeats, the migration goes on. A fence replaces the failure that the record had."""
     stage.until(move_states.RUNNING)
