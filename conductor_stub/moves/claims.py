@@ -55,7 +55,7 @@ def route(
 
 def choose(tx: Transaction, record: MigrationRow, place: Place, alternates: Sequence[Place], ctx: StepContext) -> None:
     """Store ``place`` as the destination of a locked record, and the scheduler's other choices."""
-    choice: MovePlan = {"limits": place.limits, "alternates": [_stored(each) for each in alternates], "waits": False}
+    choice: MovePlan = {"limits": place.limits, "alternates": [_stored(each) for each in alternates]}
     moves.change_plan(tx, record, ctx.now, choice, dest_compute=place.host, dest_node=place.nodename)
 
 

@@ -18,6 +18,7 @@ from conductor_stub.steps import faults
 from conductor_stub.steps.limits import StepContext, not_after
 from conductor_stub.steps.machine import PlacedRow
 from fleet import errors, failpoints, move_states, states
+from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
@@ -139,11 +140,17 @@ class MoveMachine(PlacedRow[Move, Move]):
         may_end = row.record.status in self.unclaimed and not self.waits(row)
         return self.refused(tx, row, MoveTimeout.of(row.record, ctx), ctx) if may_end else None
 
-    def begins(self, tx: Transaction, row: Move, ctx: StepContext) -> bool:
-        """A live migration whose host, or the fleet, has no slot waits on."""
-        if why := slots.taken(tx, row.record, row.record.source_compute, ctx):
+    def begin(self, tx: Transaction, row: Move, ctx: StepContext) -> Move | None:
+        """A live migration whose host, or the fleet, has no slot waits on. Once it has one, its time counts."""
+        record = row.record
+        if why := slots.taken(tx, record, record.source_compute, ctx):
             wait(tx, row, why, ctx)
-        return not why
+            return None
+        if not record.plan.get("waits"):
+            return row
+        deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
+        moves.change_plan(tx, record, ctx.now, {"waits": False}, deadline=deadline)
+        return read(tx, row.uuid)
 
     def waits(self, row: Move) -> bool:
         return row.record.status == move_states.ACCEPTED and bool(row.record.plan.get("waits"))
@@ -174,7 +181,8 @@ def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **val
 
 def wait(tx: Transaction, move: Move, why: str, ctx: StepContext) -> Move:
     """Let a locked move that no host has claimed wait for a slot."""
-    level = logging.DEBUG if move.record.plan.get("waits") else logging.INFO
+    # A move that has waited before has the key: a wait is told once.
+    level = logging.DEBUG if "waits" in move.record.plan else logging.INFO
     LOG.log(level, "The live migration of instance %s waits: %s", move.instance.uuid, why)
     due, deadline = slots.until(move.record, ctx)
     dates = {"step_deadline": due, "deadline": deadline}

@@ -128,15 +128,15 @@ class PlacedRow(TimedRow[RowT, EndT]):
     def is_at(self, row: RowT, attempt: int, statuses: Collection[str]) -> bool:
         return row.attempt == attempt and self.status(row) in statuses
 
-    def begins(self, tx: Transaction, row: RowT, ctx: StepContext) -> bool:
-        """Return False for a locked row that waits on, for a reason of its kind."""
-        return True
+    def begin(self, tx: Transaction, row: RowT, ctx: StepContext) -> RowT | None:
+        """Return a locked row as it begins; None if it waits on, for a reason of its kind."""
+        return row
 
     def take(self, tx: Transaction, uuids: Collection[str], attempt: int, ctx: StepContext) -> list[RowT]:
         """``waiting → placing``. Return the rows that the caller has taken and must place."""
         mine = [row for row in self.lock(tx, uuids) if self.is_at(row, attempt, (self.waiting,))]
-        mine = [row for row in mine if self.begins(tx, row, ctx)]
-        return self.enter(tx, mine, self.placing, ctx.due(ctx.limits.placing_timeout_s), ctx) if mine else []
+        begun = [row for each in mine if (row := self.begin(tx, each, ctx)) is not None]
+        return self.enter(tx, begun, self.placing, ctx.due(ctx.limits.placing_timeout_s), ctx) if begun else []
 
     def put_back(
         self,

@@ -43,7 +43,7 @@ class MovePlan(TypedDict, total=False):
     :param follows: whether the move waits for the moves of its group
     :param copied: per cent of the guest that is copied
     :param confirms: whether a resize is confirmed when the guest runs on its new host
-    :param waits: whether the move waits for a slot
+    :param waits: whether the move waits for a slot; missing if it never did
     :param promised: whether the move is given up if it would break a tolerance
     """
 

@@ -8,6 +8,7 @@ import datetime
 import json
 import logging
 
+import oslo_messaging
 import pytest
 
 from conductor_stub.moves import ways
@@ -649,6 +650,43 @@ def test_a_wait_for_a_slot_is_calm(database: Database, caplog: pytest.LogCapture
     assert waits == sorted(waits)
     assert 1 == sum("waits: 1 guests leave host h1" in each.getMessage() for each in caplog.records)
     assert [] == [each.getMessage() for each in caplog.records if "handed out again" in each.getMessage()]
+
+
+def test_a_move_that_has_waited_for_a_slot_has_a_deadline(database: Database) -> None:
+    """From the moment at which it has its slot. No scheduler answers then: it ends like a move that never waited."""
+    stage = Live(database, StepLimits(live_per_host=1))
+    waiting, limits = stage.another("h1"), stage.conductor.limits
+    stage.until(move_states.RUNNING)
+    stage.operator.live_migrate_instance(waiting)
+    stage.work()
+    stage.fail("h1", move_states.RUNNING)
+    stage.done("h2", move_states.REVERTING)
+    silence = oslo_messaging.MessagingTimeout("no scheduler")
+    deadlines = []
+    for _look in range(6):
+        stage.conductor.clock.advance(limits.move_timeout_s / 5)
+        stage.conductor.scheduler.answers.append(silence)
+        stage.conductor.move_sweeper.sweep()
+        stage.work()
+        deadlines.append(stage.operator.list_migrations({"instance_uuid": waiting})[0]["deadline"])
+    assert 1 == len(set(deadlines))
+    assert move_states.ERROR == stage.status_of(waiting)
+
+
+def test_a_wait_for_a_slot_of_a_destination_is_calm(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """The source has a slot each time that the move is handed out; the chosen host has none. It is told once."""
+    stage = Live(database, StepLimits(live_per_host=1))
+    stage.conductor.add_host("h3", stats={"live_migration": "fake"})
+    waiting = stage.another("h3")
+    stage.until(move_states.RUNNING)
+    caplog.set_level(logging.INFO)
+    stage.operator.live_migrate_instance(waiting)
+    for _look in range(3):
+        stage.conductor.scheduler.answers.append([("h2", ())])
+        stage.conductor.clock.advance(31)
+        stage.conductor.move_sweeper.sweep()
+        stage.work()
+    assert 1 == sum("waits: 1 guests leave host h2" in each.getMessage() for each in caplog.records)
 
 
 def test_a_move_that_waits_for_a_slot_outlives_an_outage(database: Database) -> None:
