@@ -22,8 +22,8 @@ class DrainHost(command.Command):
     """Place nothing new on a host, and wait until builds that are on their way to it have ended.
 
     With --move its instances then go to other hosts while they run. One that cannot stays, unless --cold is given: it is
-    then switched off, moved and started again. If the host is down, all are built again elsewhere. After an interruption,
-    run the same command again.
+    then switched off, moved and started again. If the host is down at the start, all are built again elsewhere; if it falls
+    silent later, nothing more is begun. After an interruption, run the same command again.
     """
 
     arguments = (
@@ -73,28 +73,36 @@ class DrainHost(command.Command):
     def _move(self, parsed_args: argparse.Namespace) -> None:
         """:raises connection.CommandFailed: some instances are left"""
         host = parsed_args.host
+        evacuates = emptying.is_down(self.conductor, host)
         there = len(pages.brief_instances(self.conductor.operator, {"host": host}))
         with progress.shown(there, "moves", self.app.options.verbose_level) as shown:
             run = emptying.Emptying(
                 self.conductor,
                 host,
+                evacuates,
                 parsed_args.at_a_time or _AT_A_TIME,
                 lambda *now: shown.show_of(*now),
                 parsed_args.cold,
             )
-            self._announce(run.obstacles(), parsed_args.cold)
+            if evacuates:
+                self._say(f"{host} is down: {_instances(run.movable())} will be rebuilt on other hosts (evacuated)")
+            else:
+                self._announce(run.obstacles(), parsed_args.cold)
             try:
-                gone, left = run.run(parsed_args.timeout)
+                result = run.run(parsed_args.timeout)
             except KeyboardInterrupt:
                 shown.close()
                 listing.remark(
                     f"Interrupted. Moves that have begun go on; 'fleet host drain {host} --move' takes them up."
                 )
                 raise
-        self._say(f"{_have(gone)} left {host}")
-        if left:
-            reasons = [f"  {uuid}: {why}" for uuid, why in left.items()]
-            raise connection.CommandFailed("\n".join([f"{_have(len(left))} not left {host}:", *reasons]))
+        self._say(f"{_have(result.gone)} left {host}")
+        if result.left:
+            reasons = [f"  {uuid}: {why}" for uuid, why in result.left.items()]
+            stopped = [result.stopped] if result.stopped else []
+            raise connection.CommandFailed(
+                "\n".join([f"{_have(len(result.left))} not left {host}:", *reasons, *stopped])
+            )
 
     def _announce(self, obstacles: Sequence[tuple[str, str]], cold: bool) -> None:
         """Say which guest goes which way, before any goes. :param obstacles: those of the run"""

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves the instances of a host away: live migrations if the host is up, evacuations if it is down.
 
-Called by :mod:`fleet_cli.hosts.drain`. A guest that cannot leave while it runs is migrated cold if that is wanted: it
-is switched off, moved and started again. A shelved instance is offloaded.
+Called by :mod:`fleet_cli.hosts.drain`, which decides once how a run moves them. A guest that cannot leave while it runs is
+migrated cold if that is wanted: it is switched off, moved and started again. A shelved instance is offloaded.
+
+A run whose host falls silent, or comes back, begins nothing more. An evacuation would rebuild guests that may still run, and
+the run was announced as live migrations.
 
 Nothing is stored here. Moves on their way are read from the ledger, so a second run continues an interrupted one.
 """
@@ -39,9 +42,30 @@ class Look:
     offloading: dict[str, str]
 
 
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The end of a run.
+
+    :param gone: number of instances that were moved
+    :param left: the reason of each other one, by its uuid
+    :param stopped: why the run began no more, and what to do; "" if it tried all
+    """
+
+    gone: int
+    left: dict[str, str]
+    stopped: str = ""
+
+
+def is_down(conductor: Calls, host: str) -> bool:
+    """Return True if no agent of the host sends heartbeats."""
+    state, _status = conductor.operator.list_host_states(names=[host]).get(host, ("down", ""))
+    return bool(state != "up")
+
+
 class Emptying:
     """One run. Each instance is moved at most once; if its move is refused or fails, it stays, with the reason.
 
+    :param evacuates: build the instances again on other hosts, because the host is down
     :param cold: move guests that cannot leave while they run, too
     :param on_progress: called with the number of moved instances, the total, and the moves on their way
     """
@@ -50,6 +74,7 @@ class Emptying:
         self,
         conductor: Calls,
         host: str,
+        evacuates: bool,
         at_a_time: int,
         on_progress: Callable[[int, int, str], object],
         cold: bool = False,
@@ -58,6 +83,7 @@ class Emptying:
     ) -> None:
         self._conductor = conductor
         self._host = host
+        self._evacuates = evacuates
         self._at_a_time = at_a_time
         self._on_progress = on_progress
         self._cold = cold
@@ -75,15 +101,16 @@ class Emptying:
 
         Several may have one name.
         """
-        look = self._look()
-        movable = [each for each in look.movable if each["vm_state"] != states.SHELVED]
-        if look.is_down:
-            return []
+        movable = [each for each in self._look().movable if each["vm_state"] != states.SHELVED]
         self._learn([each["uuid"] for each in movable])
         return [(each["name"], self._obstacles.get(each["uuid"], "")) for each in movable]
 
-    def run(self, timeout_s: float) -> tuple[int, dict[str, str]]:
-        """Return the number of moved instances, and the reason of each other one by its uuid."""
+    def movable(self) -> int:
+        """Return the number of instances that are to move."""
+        return len(self._look().movable)
+
+    def run(self, timeout_s: float) -> Result:
+        """Move the instances until all have left or cannot leave, the time is over, or the host falls silent or is back."""
         deadline = self._clock() + timeout_s
         while True:
             look = self._look()
@@ -95,31 +122,42 @@ class Emptying:
             doing = ", ".join(sorted(f"{_short(each)} {each['status']}" for each in look.moving)[: self._at_a_time])
             self._on_progress(gone, len(self._seen), doing)
             if not (busy or waiting):
-                return gone, {**look.left, **self._refused}
-            if self._clock() >= deadline:
+                return Result(gone, {**look.left, **self._refused})
+            stopped = self._why_stopped(look) if waiting else ""
+            if stopped or self._clock() >= deadline:
                 late = {each["instance_uuid"]: f"is on the move ({each['status']})" for each in look.moving}
                 late |= look.offloading
-                return gone, {
-                    **look.left,
-                    **self._refused,
-                    **late,
-                    **{each["uuid"]: "is not begun" for each in waiting},
-                }
+                not_begun = {each["uuid"]: "is not begun" for each in waiting}
+                return Result(gone, {**look.left, **self._refused, **late, **not_begun}, stopped)
             for move in look.finished:
                 self._ask(move["instance_uuid"], "confirm_resize")
-            self._begin(waiting[: max(self._at_a_time - len(busy), 0)], look.is_down)
+            self._begin(waiting[: max(self._at_a_time - len(busy), 0)])
             self._sleep(_PAUSE_S)
+
+    def _why_stopped(self, look: Look) -> str:
+        """Return why nothing more may be begun in the way of this run, and what to do; "" if it goes on."""
+        if look.is_down == self._evacuates:
+            return ""
+        if look.is_down:
+            return (
+                f"The agent of {self._host} has become silent, so nothing more was begun. When it is up again, run the same "
+                f"command: it moves the others live. While it is down, the same command rebuilds them on other hosts "
+                f"(evacuates them): run it then only if {self._host} is certainly off."
+            )
+        return (
+            f"{self._host} is up again, so nothing more was evacuated. Run the same command: it moves the others live."
+        )
 
     def _look(self) -> Look:
         # In this order: an instance that has left since the records were read still has its move among them.
         records = pages.migrations(self._conductor.operator, {"host": self._host})
         there = pages.brief_instances(self._conductor.operator, {"host": self._host})
-        state, _status = self._conductor.operator.list_host_states(names=[self._host]).get(self._host, ("down", ""))
-        is_down = state != "up"
         away = [each for each in records if each["source_compute"] == self._host]
         moving = [each for each in away if each["status"] in move_states.UNDER_WAY]
         finished = [each for each in away if each["status"] == move_states.FINISHED]
-        look = Look(is_down, [], moving, [each for each in finished if not each["resized"]], {}, {})
+        look = Look(
+            is_down(self._conductor, self._host), [], moving, [each for each in finished if not each["resized"]], {}, {}
+        )
         for each in finished:
             if each["resized"]:
                 look.left[each["instance_uuid"]] = "its resize waits to be confirmed or reverted"
@@ -131,17 +169,17 @@ class Emptying:
             if instance["task_state"] == states.SHELVING_OFFLOADING:
                 look.offloading[instance["uuid"]] = f"is {states.SHELVING_OFFLOADING}"
                 continue
-            reason = self._why_not(instance, ended, is_down)
+            reason = self._why_not(instance, ended)
             if reason:
                 look.left[instance["uuid"]] = reason
             else:
                 look.movable.append(instance)
         return look
 
-    def _why_not(self, instance: BriefInstance, ended: Mapping[str, MigrationView], is_down: bool) -> str:
+    def _why_not(self, instance: BriefInstance, ended: Mapping[str, MigrationView]) -> str:
         name = instance["name"]
         # A stopped instance cannot be started on a host that is down, so it may be evacuated as it is.
-        stopped_there = instance["vm_state"] in states.AT_REST and is_down
+        stopped_there = instance["vm_state"] in states.AT_REST and self._evacuates
         if instance["vm_state"] == states.SHELVED and not stopped_there:
             return f"{name} stays: it was shelved again" if instance["uuid"] in self._asked else ""
         if instance["vm_state"] != states.ACTIVE and not stopped_there:
@@ -154,8 +192,8 @@ class Emptying:
             return f"{name} stays: {(failure and failure.get('message')) or 'its move is ' + move['status']}"
         return ""
 
-    def _begin(self, next_ones: Sequence[BriefInstance], is_down: bool) -> None:
-        if is_down:
+    def _begin(self, next_ones: Sequence[BriefInstance]) -> None:
+        if self._evacuates:
             for each in next_ones:
                 self._ask(each["uuid"], "evacuate_instance")
             return

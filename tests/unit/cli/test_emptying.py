@@ -115,9 +115,17 @@ def empty(
     told: list[tuple[int, int]] = []
     time = Time()
     run = emptying.Emptying(
-        host, HOST, at_a_time, lambda done, total, _doing: told.append((done, total)), cold, time, time.sleep
+        host,
+        HOST,
+        not host.up,
+        at_a_time,
+        lambda done, total, _doing: told.append((done, total)),
+        cold,
+        time,
+        time.sleep,
     )  # type: ignore[arg-type]
-    return *run.run(timeout_s), told
+    result = run.run(timeout_s)
+    return result.gone, result.left, told
 
 
 def test_a_host_that_is_up() -> None:
@@ -167,6 +175,54 @@ def test_a_host_that_is_down() -> None:
     assert (2, {}) == empty(host)[:2]
     assert ["uuid-a", "uuid-b"] == host.asked("evacuate_instance")
     assert [] == host.asked("confirm_resize")
+
+
+class Changing(Host):
+    """A host whose agent falls silent, or comes back, at the fourth time that the command reads its state."""
+
+    looks = 0
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        if method == "list_host_states":
+            self.looks += 1
+            if self.looks == 4:
+                self.up = not self.up
+        return super().ask(method, **arguments)
+
+
+def test_a_host_that_falls_silent_in_the_middle(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its guests may still run: none is rebuilt, no further one is moved, and the command says what to do."""
+    monkeypatch.setattr(emptying, "_PAUSE_S", 0)
+    host = Changing("a", "b", "c", "d", "e")
+    host.there["off"] = host.an_instance("off", states.STOPPED)
+    status, printed, told = run(host, "host", "drain", HOST, "--move", "--at-a-time", "2")
+    assert (1, "5 instances to move live") == (status, printed.splitlines()[1])
+    assert ([], ["uuid-a", "uuid-b"]) == (host.asked("evacuate_instance"), host.asked("live_migrate_instance"))
+    assert (
+        "The agent of h1 has become silent, so nothing more was begun. When it is up again, run the same command"
+        in told
+    )
+    for line in ("uuid-c: is not begun", "uuid-a: is on the move", "uuid-off: off is STOPPED"):
+        assert line in told
+
+
+def test_a_host_that_comes_back_in_the_middle(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its instances were to be evacuated: the others stay, until the command is run again."""
+    monkeypatch.setattr(emptying, "_PAUSE_S", 0)
+    host = Changing("a", "b", "c", up=False)
+    status, printed, told = run(host, "host", "drain", HOST, "--move", "--at-a-time", "1")
+    assert (1, "h1 is down: 3 instances will be rebuilt on other hosts (evacuated)") == (
+        status,
+        printed.splitlines()[1],
+    )
+    assert ([], ["uuid-a"]) == (host.asked("live_migrate_instance"), host.asked("evacuate_instance"))
+    assert "h1 is up again, so nothing more was evacuated." in told
+
+
+def test_a_host_that_falls_silent_when_all_moves_are_begun(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are followed to their ends."""
+    monkeypatch.setattr(emptying, "_PAUSE_S", 0)
+    assert 0 == run(Changing("a", "b"), "host", "drain", HOST, "--move")[0]
 
 
 @pytest.mark.parametrize("up", [True, False])
