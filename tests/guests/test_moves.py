@@ -114,6 +114,26 @@ def test_a_guest_arrives_with_its_disk(two_machines: TwoMachines, known: bool) -
     assert ([], []) == (two.source.guests(), two.source.driver._connection.get().listStoragePools())
 
 
+@pytest.mark.parametrize("found", [states.SHUTDOWN, states.PAUSED, states.CRASHED])
+def test_a_guest_that_does_not_run_arrives_and_is_started(
+    two_machines: TwoMachines, libvirtd: Libvirt, found: int
+) -> None:
+    """It cannot be migrated live. A cold move ends what is left of it, and takes its disk along."""
+    two = two_machines
+    domain = two.source.driver._connection.get().lookupByUUIDString(two.guest.uuid)
+    if found == states.CRASHED:
+        libvirtd.kill_domains()
+    else:
+        (domain.destroy if found == states.SHUTDOWN else domain.suspend)()
+    eventually(lambda: found == two.source.state(two.guest))
+    two.switch_off()
+    assert states.SHUTDOWN == two.source.state(two.guest)
+    two.fetch()
+    two.start()
+    two.destination.up(two.moved, times=2)
+    assert states.RUNNING == two.destination.state(two.moved)
+
+
 def test_a_source_that_is_lost_while_its_disks_are_copied(two_machines: TwoMachines, libvirtd: Libvirt) -> None:
     """Nothing is left on the destination, and the guest boots again where it was."""
     two = two_machines
