@@ -152,7 +152,10 @@ def migrate(domain: libvirt.virDomain, way: Way, here: pathlib.Path, arrival: Ar
     if way.bandwidth_mib:
         parameters[module.VIR_MIGRATE_PARAM_BANDWIDTH] = way.bandwidth_mib
     if is_interrupted(domain):
-        flags |= module.VIR_MIGRATE_POSTCOPY_RESUME
+        flags |= module.VIR_MIGRATE_POSTCOPY | module.VIR_MIGRATE_POSTCOPY_RESUME
+    if way.bandwidth_mib and flags & module.VIR_MIGRATE_POSTCOPY:
+        # The other limit ends with the switch.
+        parameters[module.VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY] = way.bandwidth_mib
     if way.data_uri:
         parameters[module.VIR_MIGRATE_PARAM_URI] = way.data_uri
         if address := _address(way.data_uri):

@@ -60,6 +60,32 @@ def test_a_migration_that_is_found_under_way_is_let_switch(
     assert switched == domain.switched
 
 
+RUNS = (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_BOOTED)
+SWITCHED = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_POSTCOPY)
+CUT_OFF = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_migration_keeps_its_limit_of_bandwidth_after_the_switch(interrupted: bool) -> None:
+    """libvirt has two limits: before and after the switch to post-copy."""
+    text = domain_xml.build(Machine("qemu", "none"), builders.an_instance(), "h1", [], HERE / "console.log")
+    asked: list[tuple[dict[str, object], int]] = []
+
+    class Leaving(Domain):
+        def XMLDesc(self, _flags: int) -> str:
+            return text
+
+        def migrateToURI3(self, _uri: str, parameters: dict[str, object], flags: int) -> None:
+            asked.append((parameters, flags))
+
+    way = live.Way("h2", "qemu+tls://h2/system", "", encrypted=False, bandwidth_mib=7, post_copy=not interrupted)
+    live.migrate(Leaving(*(CUT_OFF if interrupted else RUNS)), way, HERE, live.Arrival(THERE))
+    ((parameters, flags),) = asked
+    assert (7, 7) == (parameters["bandwidth"], parameters["bandwidth.postcopy"])
+    resumes = libvirt.VIR_MIGRATE_POSTCOPY | libvirt.VIR_MIGRATE_POSTCOPY_RESUME
+    assert (resumes if interrupted else libvirt.VIR_MIGRATE_POSTCOPY) == flags & resumes
+
+
 def test_the_files_of_a_guest_are_where_the_destination_has_them() -> None:
     """Its disks, its seed and its console; files elsewhere stay, and the mark names the new host."""
     disks = [
