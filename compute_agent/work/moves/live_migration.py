@@ -43,12 +43,8 @@ def run(context: RequestContext, host: Host, migration: Migration, progress: Cal
     anew = {"cells": cells} if cells else {}
     is_lost = move_states.failed_with(migration.failure, move_states.DESTINATION_LOST)
     try:
-        if is_lost and driver.is_halfway(instance.uuid):
-            LOG.warning("The guest is switched off: a part of its memory is lost with host %s", migration.dest_compute)
-            driver.power_off(context, instance)
-            raise LiveMigrationFailed(
-                f"The guest was switched off: a part of its memory was on {migration.dest_compute}"
-            )
+        if _end_lost_half(context, host, migration):
+            raise LiveMigrationFailed(f"The guest was switched off: a part of its memory was on {dest}")
         if aborted:
             driver.live_migration_abort(context, instance.uuid)
         driver.live_migration(context, instance, dest, progress, begin=not aborted, **anew)
@@ -62,15 +58,29 @@ def run(context: RequestContext, host: Host, migration: Migration, progress: Cal
         raise Unknown(f"{type(failed).__name__}: {failed}") from failed
 
 
+def _end_lost_half(context: RequestContext, host: Host, migration: Migration) -> bool:
+    """Switch the guest off if a part of its memory is lost with the destination. Return True if it is."""
+    lost = move_states.failed_with(migration.failure, move_states.DESTINATION_LOST)
+    if not lost or not host.driver.is_halfway(migration.instance.uuid):
+        return False
+    LOG.warning("The guest is switched off: a part of its memory is lost with host %s", migration.dest_compute)
+    host.driver.power_off(context, migration.at_source)
+    return True
+
+
 def abort(context: RequestContext, host: Host, calls: MoveCalls, instance_uuid: str) -> None:
-    """Abort a live migration from this host if its record orders it. Another thread may run the migration meanwhile."""
+    """Abort a live migration from this host if its record orders it. Another thread may run the migration meanwhile.
+
+    A post-copy cannot be aborted: it ends with the guest, if the destination is lost.
+    """
     context = context.about(instance_uuid=instance_uuid, host=host.name)
     try:
         migration = calls.find(context, host.name, instance_uuid)
         if migration is None or migration.actor != host.name or not migration.is_aborted:
             orders.unwanted(orders.ABORT, instance_uuid, host.name, "no live migration of it is to be aborted")
             return
-        host.driver.live_migration_abort(context, instance_uuid)
+        if not _end_lost_half(context, host, migration):
+            host.driver.live_migration_abort(context, instance_uuid)
     except (errors.FleetError, SpawnFailed, Unanswered) as failed:
         LOG.warning("A live migration is not aborted; the conductor will send the order again: %s", failed)
 

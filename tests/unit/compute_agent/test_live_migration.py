@@ -196,6 +196,34 @@ def test_a_guest_of_which_a_lost_host_has_a_part_is_switched_off(
     assert ("reverting", power) == (part.look(), part.power())
 
 
+def test_a_lost_destination_reaches_a_migration_that_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libvirt may wait for the destination without an end: the guest is switched off beside that call, which then ends."""
+    part = live("running", SOURCE, live_migration_delay=1)
+    driver, begun, ended = part.world.driver, threading.Event(), threading.Event()
+
+    def wait(*_arguments: object, **_more: object) -> None:
+        begun.set()
+        assert ended.wait(30)
+        raise LiveMigrationFailed("its QEMU has ended")
+
+    def power_off(*arguments: Any) -> None:
+        type(driver).power_off(driver, *arguments)
+        ended.set()
+
+    driver.live_migration, driver.power_off = wait, power_off
+    monkeypatch.setattr(driver, "is_halfway", lambda _uuid: not ended.is_set())
+    thread = threading.Thread(target=part.look)
+    thread.start()
+    assert begun.wait(30)
+    failure = {"error": move_states.DESTINATION_LOST, "message": "fenced", "details": {}}
+    part.moves.put(part.moves.records[UUID], failure=failure)
+    part.mover.abort(builders.a_context(), part.instance.uuid)
+    is_over = ended.is_set()
+    ended.set()
+    thread.join(30)
+    assert (True, "reverting", states.SHUTDOWN) == (is_over, part.moves.records[UUID].status, part.power())
+
+
 @pytest.mark.parametrize(
     ("failure", "after"),
     [

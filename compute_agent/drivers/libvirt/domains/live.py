@@ -230,15 +230,32 @@ def _is_switched(domain: libvirt.virDomain) -> bool:
 
 
 def copied(domain: libvirt.virDomain) -> int | None:
-    """Return how much a job of the domain has copied, in per cent; None: there is no job."""
-    kind, _elapsed, _left, total, done, *_more = domain.jobInfo()
-    if kind in (library().VIR_DOMAIN_JOB_NONE, library().VIR_DOMAIN_JOB_COMPLETED):
+    """Return how much a migration of the domain to another host has copied, in per cent; None: none is under way.
+
+    libvirt has one job of a domain at a time: that of a backup or a dump is none of the agent's. A post-copy that was
+    interrupted keeps its job, in which nothing is copied until the migration is begun again.
+    """
+    module = library()
+    job = _migration_job(domain)
+    if not job or is_interrupted(domain):
         return None
+    total, done = (
+        job.get(name, 0) for name in (module.VIR_DOMAIN_JOB_DATA_TOTAL, module.VIR_DOMAIN_JOB_DATA_PROCESSED)
+    )
     return min(99, done * 100 // max(1, total))
 
 
+def _migration_job(domain: libvirt.virDomain) -> Mapping[str, int]:
+    """Return the figures of libvirt's job that migrates the domain away; none if it has no job, or another one."""
+    module = library()
+    job: Mapping[str, int] = domain.jobStats()
+    runs = job.get("type") in (module.VIR_DOMAIN_JOB_BOUNDED, module.VIR_DOMAIN_JOB_UNBOUNDED)
+    leaves = job.get(module.VIR_DOMAIN_JOB_OPERATION) == module.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT
+    return job if runs and leaves else {}
+
+
 def follow(domain: libvirt.virDomain, progress: Callable[[int], object], post_copy: bool = False) -> bool:
-    """Wait for the end of a migration that is under way. Return False if none is.
+    """Wait for the end of a migration that is under way, or until it is interrupted. Return False if none is.
 
     :param post_copy: as for :func:`watched`, whose agent has ended; a migration that was begun without it goes on
     """
@@ -282,9 +299,11 @@ def has_left(domain: libvirt.virDomain | None, why: str) -> bool:
 
 
 def abort(domain: libvirt.virDomain) -> None:
+    """End the migration of a domain to another host. Any other job of the domain goes on."""
     module = library()
     try:
-        domain.abortJob()
+        if _migration_job(domain):
+            domain.abortJob()
     except module.libvirtError as failure:
         if failure.get_error_code() not in (module.VIR_ERR_OPERATION_INVALID, module.VIR_ERR_NO_DOMAIN):
             raise

@@ -19,6 +19,14 @@ libvirt = pytest.importorskip("libvirt")
 HERE, THERE = pathlib.Path("/a/guests/u1"), pathlib.Path("/b/guests/u1")
 
 
+A_MIGRATION = {
+    "type": libvirt.VIR_DOMAIN_JOB_UNBOUNDED,
+    "operation": libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT,
+    "data_total": 100,
+    "data_processed": 50,
+}
+
+
 class Domain:
     def __init__(self, state: int, reason: int = 0) -> None:
         self.now = [state, reason]
@@ -27,21 +35,23 @@ class Domain:
         return self.now
 
 
-class Moving:
+class Moving(Domain):
     """A domain whose memory is sent again and again until it switches to post-copy."""
 
     def __init__(self, post_copy: bool) -> None:
+        super().__init__(libvirt.VIR_DOMAIN_RUNNING)
         self._post_copy = post_copy
         self.looks = 0
         self.switched = 0
 
-    def jobInfo(self) -> tuple[int, ...]:
+    def state(self) -> list[int]:
         self.looks += 1
-        is_over = self.switched or self.looks > 5
-        return (libvirt.VIR_DOMAIN_JOB_NONE if is_over else libvirt.VIR_DOMAIN_JOB_UNBOUNDED, 0, 0, 100, 50)
+        return super().state()
 
     def jobStats(self) -> dict[str, int]:
-        return {"memory_iteration": self.looks - 1}
+        is_over = self.switched or self.looks > 5
+        job = {"type": libvirt.VIR_DOMAIN_JOB_NONE} if is_over else A_MIGRATION
+        return {**job, "memory_iteration": self.looks - 1}
 
     def migrateStartPostCopy(self) -> None:
         if not self._post_copy:
@@ -60,9 +70,58 @@ def test_a_migration_that_is_found_under_way_is_let_switch(
     assert switched == domain.switched
 
 
+class Working(Domain):
+    """A domain with a job of libvirt. It is moved by steps: a state after each look."""
+
+    def __init__(self, operation: int, *states: tuple[int, int]) -> None:
+        super().__init__(*(states or [(libvirt.VIR_DOMAIN_RUNNING, 0)])[0])
+        self._states, self.job = list(states), {**A_MIGRATION, "operation": operation}
+        self.aborted = False
+
+    def state(self) -> list[int]:
+        if self._states:
+            self.now = list(self._states.pop(0))
+        return self.now
+
+    def jobStats(self) -> dict[str, int]:
+        return self.job
+
+    def abortJob(self) -> None:
+        self.aborted = True
+
+
+OUT, BACKUP = libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT, libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP
 RUNS = (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_BOOTED)
 SWITCHED = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_POSTCOPY)
 CUT_OFF = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
+
+
+@pytest.mark.parametrize(
+    ("domain", "followed", "shown"),
+    [
+        pytest.param(Working(OUT, RUNS, SWITCHED, CUT_OFF), True, [50, 50], id="interrupted meanwhile"),
+        pytest.param(Working(OUT, CUT_OFF), False, [], id="interrupted before: libvirt has the job all the same"),
+        pytest.param(Working(BACKUP), False, [], id="a backup is not the migration"),
+    ],
+)
+def test_only_a_migration_that_goes_on_is_followed(
+    domain: Working, followed: bool, shown: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_LOOK_S", 0.001)
+    seen: list[int] = []
+
+    def progress(percent: int) -> None:
+        seen.append(percent)
+        assert len(seen) < 10, "it is followed for ever"
+
+    assert (followed, shown) == (live.follow(domain, progress), seen)
+
+
+@pytest.mark.parametrize(("operation", "aborted"), [(OUT, True), (BACKUP, False)])
+def test_only_a_migration_is_aborted(operation: int, aborted: bool) -> None:
+    domain = Working(operation)
+    live.abort(domain)
+    assert aborted == domain.aborted
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
