@@ -276,6 +276,13 @@ class ComputeDriver:
         """Return True if a part of the memory of a guest that moves is here, and a part there. It cannot be undone then."""
         return False
 
+    def waits_for(self, instance_uuid: str, host: str) -> bool:
+        """Return True if a guest is halfway, and ``host`` may have the other part. False if ``host`` shows that it has not.
+
+        Either part is worth keeping only as long as the other one is there.
+        """
+        return self.is_halfway(instance_uuid)
+
     def has_arrived(self, instance_uuid: str) -> bool:
         """Return True if a guest that was to come from a lost source has arrived for good, even if it is off by now.
 

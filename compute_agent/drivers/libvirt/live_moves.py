@@ -6,18 +6,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from oslo_log import log as logging
+
 from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
 from compute_agent.drivers.libvirt.disks.guest_disks import SHARED_MARK
-from compute_agent.drivers.libvirt.domains import live, peer
+from compute_agent.drivers.libvirt.domains import live, part, peer
 from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
+from compute_agent.drivers.libvirt.domains.part import Part
 from fleet import failpoints, states
 from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Instance
+
+LOG = logging.getLogger(__name__)
 
 
 class LiveMoves(GuestAccess):
@@ -89,31 +94,49 @@ class LiveMoves(GuestAccess):
     def _require_arrived(self, uuid: str, dest: str) -> None:
         """Ask the destination for a guest that libvirt does not have here: it has left, or its domain was removed by hand.
 
-        :raises LiveMigrationFailed: the destination has no such domain
+        :raises LiveMigrationFailed: the destination has no such domain, or a half of its memory only
         :raises DestinationUnreachable: it is unknown
         :raises RuntimeError: the destination has not received it to its end
         """
         try:
             with peer.connected(self._connection.open_other, self._uri_of(dest)) as there:
-                arrived = live.has_arrived(there.lookupByUUIDString(uuid))
+                found = part.on(there, uuid)
         except Unreachable as away:
             raise DestinationUnreachable(
                 f"The guest is not here, and the libvirt of {dest} does not answer: {away}"
             ) from away
-        except library().libvirtError as failure:
-            if failure.get_error_code() != library().VIR_ERR_NO_DOMAIN:
-                raise
-            raise LiveMigrationFailed(f"Neither this host nor {dest} has a domain of the guest") from None
-        if not arrived:
+        if found is Part.NONE:
+            raise LiveMigrationFailed(f"Neither this host nor {dest} has a domain of the guest")
+        if found is Part.CUT_OFF:
+            raise LiveMigrationFailed(f"The guest is not here, and {dest} has only a part of its memory")
+        if found.is_moving:
             raise RuntimeError(f"The guest is not here, and {dest} still receives the guest")
 
     def is_halfway(self, instance_uuid: str) -> bool:
-        domain = self._find(instance_uuid)
-        return domain is not None and self._connection.call(lambda _connection: live.is_halfway(domain))
+        return self._part(instance_uuid).is_half
+
+    def waits_for(self, instance_uuid: str, host: str) -> bool:
+        if not self.is_halfway(instance_uuid):
+            return False
+        there = self._part_on(host, instance_uuid)
+        # Afterwards: a post-copy that succeeds is whole on the destination before the source forgets the guest.
+        here = self._part(instance_uuid)
+        return here is Part.HALF or (here is Part.CUT_OFF and there.is_moving)
 
     def has_arrived(self, instance_uuid: str) -> bool:
-        domain = self._find(instance_uuid)
-        return domain is not None and self._connection.call(lambda _connection: live.has_arrived(domain))
+        return self._part(instance_uuid).has_arrived
+
+    def _part_on(self, host: str, uuid: str) -> Part:
+        try:
+            with peer.connected(self._connection.open_other, self._uri_of(host)) as there:
+                return part.on(there, uuid)
+        except (SpawnFailed, library().libvirtError) as failure:
+            LOG.warning("The part of guest %s on %s is unknown: %s", uuid, host, failure)
+            return Part.UNKNOWN
+
+    def _part(self, uuid: str) -> Part:
+        found: Part = self._connection.call(lambda connection: part.on(connection, uuid))
+        return found
 
     def _is_interrupted(self, domain: object) -> bool:
         return self._connection.call(lambda _connection: live.is_interrupted(domain))

@@ -85,10 +85,11 @@ def abort(context: RequestContext, host: Host, calls: MoveCalls, instance_uuid: 
         LOG.warning("A live migration is not aborted; the conductor will send the order again: %s", failed)
 
 
-def require_whole(host: Host, migration: Migration) -> None:
-    """:raises Unknown: a part of the guest's memory is here, and a part at its source: the end of either loses both"""
-    if host.driver.is_halfway(migration.instance.uuid):
-        raise Unknown(f"the guest stands still until the connection to {migration.source_compute} is back")
+def require_over(host: Host, migration: Migration) -> None:
+    """:raises Unknown: a part of the guest's memory is here, and a part on the other host: the end of either loses both"""
+    other = migration.dest_compute if host.name == migration.source_compute else migration.source_compute
+    if host.driver.waits_for(migration.instance.uuid, other or ""):
+        raise Unknown(f"the guest has a part of its memory here, and a part on {other}")
 
 
 def has_arrived(host: Host, migration: Migration) -> bool:

@@ -37,13 +37,17 @@ class Source(MoveSteps):
         return self.attempt(context, migration, "migrate", power_off)
 
     def confirm(self, context: RequestContext, migration: Migration) -> Migration:
-        """Remove the files that were kept for a revert."""
+        """Remove the files that were kept for a revert.
+
+        :raises live_migration.Unknown: the destination still needs the memory that is here
+        """
 
         def forget() -> None:
             uuid = migration.instance.uuid
             if migration.on_one_host:
                 self._host.driver.forget_former_size(context, uuid)
             elif uuid in self._host.driver.list_instance_uuids():
+                live_migration.require_over(self._host, migration)
                 self._host.driver.confirm_migration(context, uuid)
 
         return self.attempt(context, migration, "confirm", forget)

@@ -186,6 +186,17 @@ def test_a_guest_with_half_of_its_memory_here_is_not_removed(monkeypatch: pytest
     assert ("error", None) == (part.look(), part.power())
 
 
+def test_a_source_with_half_of_the_memory_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The destination has reported the guest too early. It needs the half until it has all, or has lost its own."""
+    part = live("running", SOURCE)
+    part.moves.put(part.moves._arrived(part.migration), status="confirming")
+    driver, asked = part.world.driver, []
+    with monkeypatch.context() as halfway:
+        halfway.setattr(driver, "waits_for", lambda _uuid, host: not asked.append(host))
+        assert ("confirming", states.RUNNING, [OTHER]) == (part.look(), part.power(), asked)
+    assert ("completed", None) == (part.look(), part.power())
+
+
 @pytest.mark.parametrize(("halfway", "power"), [(True, states.SHUTDOWN), (False, states.RUNNING)])
 def test_a_guest_of_which_a_lost_host_has_a_part_is_switched_off(
     halfway: bool, power: int, monkeypatch: pytest.MonkeyPatch

@@ -21,9 +21,10 @@ from urllib import parse
 from xml.etree import ElementTree
 
 from compute_agent.drivers.base import LiveMigrationFailed
-from compute_agent.drivers.libvirt.domains import domain_xml, power
+from compute_agent.drivers.libvirt.domains import domain_xml, part
 from compute_agent.drivers.libvirt.domains.connection import library
-from fleet import failpoints, states
+from compute_agent.drivers.libvirt.domains.part import Part
+from fleet import failpoints
 from fleet.agent.image import RAW
 from fleet.json_codec import JSONObject
 
@@ -170,19 +171,9 @@ def _require_same(own: Iterable[pathlib.Path], there: pathlib.Path) -> None:
             raise FileNotFoundError(f"{there / path.name} is not {path}: the storage is not at one path on both hosts")
 
 
-def is_halfway(domain: libvirt.virDomain) -> bool:
-    """Return True if the guest is paused after the switch of a post-copy, on either host."""
-    module = library()
-    state, reason = domain.state()
-    halfway = module.VIR_DOMAIN_PAUSED_POSTCOPY, module.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED
-    return bool(state == module.VIR_DOMAIN_PAUSED and reason in halfway)
-
-
 def is_interrupted(domain: libvirt.virDomain) -> bool:
     """Return True if a post-copy was cut off: a part of the memory is here, and a part there."""
-    module = library()
-    state, reason = domain.state()
-    return bool(state == module.VIR_DOMAIN_PAUSED and reason == module.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
+    return part.of(domain) is Part.CUT_OFF
 
 
 def _address(uri: str) -> str:
@@ -274,11 +265,6 @@ def follow(domain: libvirt.virDomain, progress: Callable[[int], object], post_co
     return found
 
 
-def has_arrived(domain: libvirt.virDomain) -> bool:
-    """libvirt keeps the definition of a domain when it has arrived: one that is only received has none."""
-    return bool(domain.isPersistent()) or power.state_of(domain) == states.RUNNING
-
-
 def has_left(domain: libvirt.virDomain | None, why: str) -> bool:
     """Return True if the guest runs on the destination: libvirt forgets a domain here when it runs there.
 
@@ -293,7 +279,7 @@ def has_left(domain: libvirt.virDomain | None, why: str) -> bool:
     state, reason = domain.state()
     if (state, reason) == (module.VIR_DOMAIN_SHUTOFF, module.VIR_DOMAIN_SHUTOFF_MIGRATED):
         return True
-    if is_halfway(domain) or (state, reason) == (module.VIR_DOMAIN_PAUSED, module.VIR_DOMAIN_PAUSED_MIGRATION):
+    if part.of(domain).is_moving:
         raise RuntimeError(f"libvirt has paused the guest for its migration: {why}")
     raise LiveMigrationFailed(f"The guest stays where it is: {why}")
 

@@ -22,6 +22,7 @@ from compute_agent.drivers.libvirt import LibvirtDriver
 from compute_agent.drivers.libvirt.disks import resize
 from compute_agent.drivers.libvirt.domains import domain_xml, live, peer, power
 from compute_agent.drivers.libvirt.domains.connection import library
+from compute_agent.drivers.libvirt.domains.part import Part
 from compute_agent.work import recovery
 from fleet import errors, states
 from fleet.agent import commands, time_limit
@@ -1061,6 +1062,40 @@ def test_a_domain_that_vanishes_in_a_migration_that_fails_has_not_left(
     migrate()
     receives.destroy()
     source.driver.cleanup_host("source")
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "waits"),
+    [
+        (Part.WHOLE, Part.HALF, False),
+        *((Part.HALF, each, True) for each in (Part.HALF, Part.NONE)),
+        *((Part.CUT_OFF, each, True) for each in (Part.UNKNOWN, Part.MOVING, Part.HALF, Part.CUT_OFF)),
+        *((Part.CUT_OFF, each, False) for each in (Part.NONE, Part.OFF, Part.CRASHED, Part.WHOLE)),
+    ],
+)
+def test_a_half_waits_for_the_other_one_while_that_may_be_there(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, here: Part, there: Part, waits: bool
+) -> None:
+    """What libvirt still sends may arrive between two looks."""
+    monkeypatch.setattr(machine.driver, "_part", lambda _uuid: here)
+    monkeypatch.setattr(machine.driver, "_part_on", lambda _host, _uuid: there)
+    assert waits == machine.driver.waits_for("u", "elsewhere")
+
+
+def test_a_post_copy_that_ends_between_two_looks_is_no_half(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [Part.CUT_OFF, Part.WHOLE]
+    monkeypatch.setattr(machine.driver, "_part", lambda _uuid: parts.pop(0))
+    assert not machine.driver.waits_for("u", "elsewhere")
+
+
+def test_the_part_on_another_host_is_what_its_libvirt_has(machine: Machine) -> None:
+    """Without an answer it is unknown."""
+    guest, ask = machine.spawn(flavor=builders.a_flavor(**SMALL)), machine.driver._part_on
+    assert Part.UNKNOWN is ask("elsewhere", guest.uuid)
+    machine.driver.conf.set_override("migration_uri", "test:///no/such/file", group="libvirt")
+    assert Part.UNKNOWN is ask("elsewhere", guest.uuid)
+    machine.driver.conf.set_override("migration_uri", "test:///default", group="libvirt")
+    assert (Part.WHOLE, Part.NONE) == (ask("elsewhere", guest.uuid), ask("elsewhere", factories.uuid(1)))
 
 
 def test_a_guest_has_arrived_when_libvirt_keeps_its_domain(machine: Machine) -> None:

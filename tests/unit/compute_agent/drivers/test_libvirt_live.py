@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from compute_agent.drivers.base import LiveMigrationFailed
-from compute_agent.drivers.libvirt.domains import domain_xml, live, usage
+from compute_agent.drivers.libvirt.domains import domain_xml, live, part, usage
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk, Machine
+from compute_agent.drivers.libvirt.domains.part import Part
 from fleet.json_codec import JSONObject
 from fleet.objects import numa
 from tests.unit.compute_agent import builders
@@ -28,8 +29,12 @@ A_MIGRATION = {
 
 
 class Domain:
-    def __init__(self, state: int, reason: int = 0) -> None:
+    def __init__(self, state: int, reason: int = 0, persistent: bool = True) -> None:
         self.now = [state, reason]
+        self._persistent = persistent
+
+    def isPersistent(self) -> bool:
+        return self._persistent
 
     def state(self) -> list[int]:
         return self.now
@@ -228,6 +233,51 @@ def test_where_a_guest_is(domain: Domain | None, left: bool | type[Exception]) -
     assert isinstance(left, type)
     with pytest.raises(left, match="why"):
         live.has_left(domain, "why")
+
+
+OFF = libvirt.VIR_DOMAIN_SHUTOFF
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected", "arrived"),
+    [
+        pytest.param(None, Part.NONE, False, id="no domain"),
+        pytest.param(Domain(*RUNS), Part.WHOLE, True, id="it runs"),
+        pytest.param(
+            Domain(libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_MIGRATED), Part.WHOLE, True, id="moved"
+        ),
+        pytest.param(Domain(libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER), Part.WHOLE, True, id="paused"),
+        pytest.param(
+            Domain(libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION, False),
+            *(Part.MOVING, False),
+            id="it is received",
+        ),
+        pytest.param(
+            Domain(libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION),
+            *(Part.MOVING, False),
+            id="it is handed over",
+        ),
+        pytest.param(Domain(*SWITCHED), Part.HALF, False, id="a source after the switch"),
+        pytest.param(
+            Domain(libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_POSTCOPY),
+            *(Part.HALF, False),
+            id="a destination after the switch runs",
+        ),
+        pytest.param(Domain(*CUT_OFF), Part.CUT_OFF, False, id="an interrupted source"),
+        pytest.param(
+            Domain(libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_POSTCOPY_FAILED),
+            *(Part.CUT_OFF, False),
+            id="an interrupted destination runs, too",
+        ),
+        pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_CRASHED), Part.CRASHED, False, id="its QEMU has died"),
+        pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN), Part.WHOLE, True, id="it has shut itself down"),
+        pytest.param(Domain(OFF), Part.OFF, True, id="its machine was restarted"),
+        pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED), Part.OFF, True, id="it was switched off"),
+    ],
+)
+def test_the_part_of_a_guest_that_a_host_has(domain: Domain | None, expected: Part, arrived: bool) -> None:
+    found = part.of(domain)
+    assert (expected, arrived) == (found, found.has_arrived)
 
 
 @pytest.mark.parametrize(
