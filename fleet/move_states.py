@@ -78,6 +78,8 @@ ABORTABLE: Final = (*UNCLAIMED, PRE_MIGRATING, RUNNING)
 LOST: Final = "AttemptLost"
 DESTINATION_LOST: Final = "DestinationLost"
 ABORTED: Final = "Aborted"
+#: Key in the ``details`` of the failure of a live migration, whichever ``error`` it has: its source is down for certain.
+SOURCE_IS_OFF: Final = "source_is_off"
 
 _BY_SOURCE = {
     (RESIZE, PRE_MIGRATING),
@@ -114,6 +116,12 @@ def actor(migration_type: str, status: str, source: str, destination: str | None
 def failed_with(failure: Mapping[str, object] | None, error: str) -> bool:
     """Return True if a record has this ``error`` as its failure."""
     return failure is not None and failure.get("error") == error
+
+
+def has_lost_source(failure: Mapping[str, object] | None) -> bool:
+    """Return True if the failure of a live migration says that its source is down for certain."""
+    details = failure and failure.get("details")
+    return isinstance(details, Mapping) and details.get(SOURCE_IS_OFF) is True
 
 
 def is_aborted(migration_type: str, status: str, failure: Mapping[str, object] | None) -> bool:

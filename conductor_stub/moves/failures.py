@@ -135,6 +135,8 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
         return None
     if record.status == move_states.RUNNING:
         return live.overdue(tx, move, silent, ctx)
+    if told := live.lose_source(tx, move, silent, ctx):
+        return told
     is_off = actor is not None and actor in silent and recoveries.is_off(tx, actor)
     # A resize that fails asks its destination to remove the guest; an evacuation leaves a destination without that.
     is_left = actor in silent or record.migration_type == move_states.EVACUATION

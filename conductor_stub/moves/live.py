@@ -5,7 +5,8 @@ Called by the modules beside it. ``ways`` says which guests can move.
 
 The guest runs on the source until the source reports that it runs on the destination. A source that cannot report leaves the
 record in ``running``: it continues when it is back. After the deadline, or if the source is off for certain, the destination
-looks whether the guest has arrived.
+looks whether the guest has arrived. Either host reads in the failure of the record that the other one is down for certain,
+with its part of the guest's memory.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ def abort(tx: Transaction, instance_uuid: str, ctx: StepContext, uuid: str | Non
     move = machine.read(tx, record.uuid)
     why: StoredFailure = {"error": move_states.ABORTED, "message": "The live migration was aborted.", "details": {}}
     if record.status == move_states.RUNNING:
-        return _order_abort(tx, move, record.failure or why, ctx)
+        return _tell(tx, move, record.failure or why, ctx)
     if record.status == move_states.PRE_MIGRATING:
         return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
     return _end(tx, move, why, ctx)
 
 
-def _order_abort(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
-    """Write the failure: the source reads it, and aborts."""
+def _tell(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
+    """Write the failure: the host that acts reads it. A source aborts."""
     due = ctx.due(ctx.limits.placing_timeout_s)
     moves.update(tx, move.uuid, ctx.now, failure=why, step_deadline=due)
     return machine.read(tx, move.uuid)
@@ -61,10 +62,30 @@ def _order_abort(tx: Transaction, move: Move, why: StoredFailure, ctx: StepConte
 
 def _has_lost_destination(tx: Transaction, record: MigrationRow, silent: frozenset[str]) -> bool:
     """Return True if the source sends heartbeats, its destination is off for certain, and the record does not say so yet."""
-    if record.source_compute in silent or record.dest_compute not in silent:
-        return False
     told = move_states.failed_with(record.failure, move_states.DESTINATION_LOST)
-    return not told and record.dest_compute is not None and recoveries.is_off(tx, record.dest_compute)
+    return not told and record.source_compute not in silent and _is_off(tx, record.dest_compute, silent)
+
+
+def _is_off(tx: Transaction, host: str | None, silent: frozenset[str]) -> bool:
+    return host is not None and host in silent and recoveries.is_off(tx, host)
+
+
+def lose_source(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContext) -> Move | None:
+    """Write into the record of a locked move that its source is off for certain; None: it is not, or the record has it.
+
+    A destination with a part of the guest's memory then ends it: the guest cannot continue on any host.
+    """
+    record = move.record
+    is_undone = (record.migration_type, record.status) == (move_states.LIVE_MIGRATION, move_states.REVERTING)
+    if not is_undone or record.failure is None or move_states.has_lost_source(record.failure):
+        return None
+    if record.dest_compute in silent or not _is_off(tx, record.source_compute, silent):
+        return None
+    return _tell(tx, move, _with_source_off(record.failure), ctx)
+
+
+def _with_source_off(why: StoredFailure) -> StoredFailure:
+    return {**why, "details": {**why["details"], move_states.SOURCE_IS_OFF: True}}
 
 
 def is_found(move: Move, attempt: Attempt, done: str) -> bool:
@@ -109,8 +130,8 @@ def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContex
     record = move.record
     if _has_lost_destination(tx, record, silent):
         message = f"host {record.dest_compute} is down for certain, with what it has of the guest's memory"
-        return _order_abort(tx, move, _of_host(record.dest_compute, move_states.DESTINATION_LOST, message), ctx)
-    is_lost = record.source_compute in silent and recoveries.is_off(tx, record.source_compute)
+        return _tell(tx, move, _of_host(record.dest_compute, move_states.DESTINATION_LOST, message), ctx)
+    is_lost = _is_off(tx, record.source_compute, silent)
     if not is_lost and (record.deadline is None or record.deadline > ctx.now):
         return None
     if record.source_compute in silent:
@@ -119,12 +140,13 @@ def overdue(tx: Transaction, move: Move, silent: frozenset[str], ctx: StepContex
             tx, move, record.migration_type, ctx, record.source_compute, result=faults.AttemptLost.__name__
         )
         lost = _of_host(record.source_compute, move_states.LOST, message)
+        lost = _with_source_off(lost) if is_lost else lost
         return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=lost)
     if record.failure is not None:
         return None
     timeout = MoveTimeout.of(record, ctx)
     why = _of_host(record.source_compute, type(timeout).__name__, timeout.message)
-    return _order_abort(tx, move, why, ctx)
+    return _tell(tx, move, why, ctx)
 
 
 def _of_host(host: str | None, error: str, message: str) -> StoredFailure:

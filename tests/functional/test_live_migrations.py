@@ -313,6 +313,31 @@ def test_a_destination_that_may_have_the_guest_is_waited_for(stage: Live) -> Non
     assert (move_states.REVERTING, BOTH) == (stage.migration()["status"], stage.used())
 
 
+def test_a_destination_reads_that_the_source_is_down_for_certain(stage: Live) -> None:
+    """It may have a part of the guest's memory, and waits for the rest until then. Its record ends in ``error``."""
+    _lost_source(stage)
+    for off in (False, True, True):
+        if off:
+            stage.operator.force_down("h1", True)
+        stage.go_down("h1")
+        stage.orders()
+        stage.conductor.move_sweeper.sweep()
+        failure = stage.migration()["failure"]
+        assert (move_states.REVERTING, [("move", "h2")]) == (stage.migration()["status"], stage.orders())
+        assert ("AttemptLost", "h1", off) == (
+            *(failure["error"], failure["details"]["host"]),
+            move_states.has_lost_source(failure),
+        )
+    assert move_states.ERROR == stage.done("h2", move_states.REVERTING)
+    assert "evacuation" == stage.operator.evacuate_instance(stage.uuid)["migration_type"]
+
+
+def test_a_source_that_is_down_for_certain_when_the_destination_is_asked(stage: Live) -> None:
+    stage.operator.force_down("h1", True)
+    _lost_source(stage)
+    assert move_states.has_lost_source(stage.migration()["failure"])
+
+
 def test_both_hosts_are_lost_for_certain(stage: Live) -> None:
     """Nobody has the guest: it can be evacuated."""
     _lost_source(stage)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from oslo_log import log as logging
 
@@ -12,7 +13,7 @@ from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFail
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
 from compute_agent.drivers.libvirt.disks.guest_disks import SHARED_MARK
-from compute_agent.drivers.libvirt.domains import live, part, peer
+from compute_agent.drivers.libvirt.domains import live, part, peer, power
 from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
 from compute_agent.drivers.libvirt.domains.part import Part
@@ -21,6 +22,9 @@ from fleet.agent import time_limit
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, Instance
+
+if TYPE_CHECKING:
+    import libvirt
 
 LOG = logging.getLogger(__name__)
 
@@ -80,6 +84,8 @@ class LiveMoves(GuestAccess):
         post_copy = self._options.live_migration_permit_post_copy
         followed = self._connection.call(lambda _connection: live.follow(domain, progress, post_copy))
         interrupted = not followed and self._is_interrupted(domain)
+        if interrupted and self._has_left(domain, instance.uuid, dest):
+            return
         if followed:
             why = "its migration has ended"
         elif begin or interrupted:
@@ -137,6 +143,18 @@ class LiveMoves(GuestAccess):
     def _part(self, uuid: str) -> Part:
         found: Part = self._connection.call(lambda connection: part.on(connection, uuid))
         return found
+
+    def _has_left(self, domain: libvirt.virDomain, uuid: str, dest: str) -> bool:
+        """Return True if the guest of an interrupted post-copy is whole on the destination.
+
+        :raises LiveMigrationFailed: the destination does not have its half any more: the guest is switched off
+        """
+        there = self._part_on(dest, uuid)
+        if there is Part.WHOLE or there.is_moving:
+            return there is Part.WHOLE
+        LOG.warning("Guest %s is switched off: a part of its memory is lost on %s", uuid, dest)
+        self._connection.call(lambda _connection: power.force_off(domain))
+        raise LiveMigrationFailed(f"The guest was switched off: a part of its memory was on {dest}, and is lost")
 
     def _is_interrupted(self, domain: object) -> bool:
         return self._connection.call(lambda _connection: live.is_interrupted(domain))

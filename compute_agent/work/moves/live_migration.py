@@ -86,7 +86,12 @@ def abort(context: RequestContext, host: Host, calls: MoveCalls, instance_uuid: 
 
 
 def require_over(host: Host, migration: Migration) -> None:
-    """:raises Unknown: a part of the guest's memory is here, and a part on the other host: the end of either loses both"""
+    """A half is worth keeping only as long as the other one is there: not if that host is off for certain.
+
+    :raises Unknown: a part of the guest's memory is here, and a part on the other host: the end of either loses both
+    """
+    if move_states.has_lost_source(migration.failure):
+        return
     other = migration.dest_compute if host.name == migration.source_compute else migration.source_compute
     if host.driver.waits_for(migration.instance.uuid, other or ""):
         raise Unknown(f"the guest has a part of its memory here, and a part on {other}")

@@ -186,6 +186,15 @@ def test_a_guest_with_half_of_its_memory_here_is_not_removed(monkeypatch: pytest
     assert ("error", None) == (part.look(), part.power())
 
 
+def test_a_half_whose_source_is_off_for_certain_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of its memory is lost, and the guest cannot continue here either."""
+    part = live("reverting", DEST, {**LOST, "details": {"host": OTHER, "source_is_off": True}})
+    driver = part.world.driver
+    driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
+    monkeypatch.setattr(driver, "is_halfway", lambda _uuid: True)
+    assert ("error", None) == (part.look(), part.power())
+
+
 def test_a_source_with_half_of_the_memory_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The destination has reported the guest too early. It needs the half until it has all, or has lost its own."""
     part = live("running", SOURCE)

@@ -1082,6 +1082,39 @@ def test_a_half_waits_for_the_other_one_while_that_may_be_there(
     assert waits == machine.driver.waits_for("u", "elsewhere")
 
 
+@pytest.mark.parametrize(
+    ("there", "outcome", "runs"),
+    [
+        pytest.param(Part.WHOLE, "", True, id="it has arrived: the source is asked to let it go"),
+        pytest.param(
+            Part.CRASHED, "was switched off: a part of its memory was on there", False, id="its QEMU has died"
+        ),
+        pytest.param(Part.OFF, "was switched off", False, id="its machine was restarted"),
+        pytest.param(Part.NONE, "was switched off", False, id="it has no domain"),
+        pytest.param(Part.CUT_OFF, "begun again", True, id="it waits"),
+        pytest.param(Part.UNKNOWN, "begun again", True, id="it does not answer"),
+    ],
+)
+def test_an_interrupted_post_copy_goes_on_while_the_destination_has_its_half(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, there: Part, outcome: str, runs: bool
+) -> None:
+    """Otherwise nobody has all of the guest's memory: it is switched off, and can start from its disk."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+
+    def begin_again(*_arguments: object) -> str:
+        raise RuntimeError("begun again")
+
+    # libvirt's test driver has no migrations.
+    monkeypatch.setattr(live, "follow", lambda *_arguments: False)
+    monkeypatch.setattr(live, "is_interrupted", lambda _domain: True)
+    monkeypatch.setattr(machine.driver, "_migrate", begin_again)
+    monkeypatch.setattr(machine.driver, "_part_on", lambda _host, _uuid: there)
+    failed = (LiveMigrationFailed, RuntimeError)
+    with pytest.raises(failed, match=outcome) if outcome else contextlib.nullcontext():
+        machine.driver.live_migration(machine.context, guest, "there", lambda _percent: None, begin=False)
+    assert runs == (states.RUNNING == machine.state(guest))
+
+
 def test_a_post_copy_that_ends_between_two_looks_is_no_half(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Part.CUT_OFF, Part.WHOLE]
     monkeypatch.setattr(machine.driver, "_part", lambda _uuid: parts.pop(0))
