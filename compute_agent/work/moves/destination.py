@@ -7,6 +7,7 @@ Called by :mod:`compute_agent.work.moves.mover`.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -97,8 +98,13 @@ class Destination(MoveSteps):
             context, migration, states.SPAWN_STEP, rebuild, lambda: self.require_no_remains(context, instance.uuid)
         )
 
-    def undo(self, context: RequestContext, migration: Migration) -> Migration:
-        """Remove the guest from this host. If this host is also the source, only the running guest is ended."""
+    def undo(
+        self, context: RequestContext, migration: Migration, require_unneeded: Callable[[], None] = lambda: None
+    ) -> Migration:
+        """Remove the guest from this host. If this host is also the source, only the running guest is ended.
+
+        :param require_unneeded: called right before the guest is removed
+        """
         instance = migration.at_destination
 
         def undo() -> None:
@@ -108,6 +114,7 @@ class Destination(MoveSteps):
                 self.end_former_resize(context, migration)
                 self.switch_off(context, instance, migration)
             else:
+                require_unneeded()
                 self._host.driver.destroy(context, instance.uuid)
 
         return self.attempt(context, migration, "revert", undo)
@@ -133,10 +140,10 @@ class Destination(MoveSteps):
     def look_and_undo(self, context: RequestContext, migration: Migration) -> Migration:
         """Remove the prepared files, unless the guest is found here.
 
-        :raises live_migration.Unknown: half of its memory is here
+        :raises live_migration.Unknown: half of its memory is here, or it arrives meanwhile
         """
         live_migration.require_over(self._host, migration)
         if live_migration.has_arrived(self._host, migration):
             arrived = dataclasses.replace(migration, status=move_states.RUNNING)
             return self._calls.done(context, arrived, self._host.name)
-        return self.undo(context, migration)
+        return self.undo(context, migration, lambda: live_migration.require_not_here(self._host, migration))

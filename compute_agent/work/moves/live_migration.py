@@ -97,6 +97,16 @@ def require_over(host: Host, migration: Migration) -> None:
         raise Unknown(f"the guest has a part of its memory here, and a part on {other}")
 
 
+def require_not_here(host: Host, migration: Migration) -> None:
+    """Look once more, since libvirt moves a guest without the agents.
+
+    :raises Unknown: the guest has arrived since the last look, or is about to
+    """
+    require_over(host, migration)
+    if has_arrived(host, migration):
+        raise Unknown("the guest has arrived meanwhile")
+
+
 def has_arrived(host: Host, migration: Migration) -> bool:
     """Return True if the source was lost, and its guest is here."""
     uuid = migration.instance.uuid

@@ -186,6 +186,18 @@ def test_a_guest_with_half_of_its_memory_here_is_not_removed(monkeypatch: pytest
     assert ("error", None) == (part.look(), part.power())
 
 
+@pytest.mark.parametrize("answer", ["is_halfway", "has_arrived"])
+def test_a_guest_that_arrives_between_two_looks_is_not_removed(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent of its source is lost, and libvirt moves it all the same. The order is sent again."""
+    part = live("reverting", DEST, LOST)
+    driver = part.world.driver
+    driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
+    looks = [False]
+    with monkeypatch.context() as arriving:
+        arriving.setattr(driver, answer, lambda _uuid: not looks or looks.pop())
+        assert ("reverting", states.NOSTATE, []) == (part.look(), part.power(), looks)
+
+
 def test_a_half_whose_source_is_off_for_certain_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest of its memory is lost, and the guest cannot continue here either."""
     part = live("reverting", DEST, {**LOST, "details": {"host": OTHER, "source_is_off": True}})
