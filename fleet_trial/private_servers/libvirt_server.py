@@ -43,6 +43,12 @@ cgroup_controllers = [ ]
 stdio_handler = "file"
 namespaces = [ ]
 """
+#: The kernel may give userfaultfd, and thus a post-copy, only to root with its capabilities.
+_POST_COPY = """\
+user = "root"
+group = "root"
+clear_emulator_capabilities = 0
+"""
 #: Its arguments: pairs of a directory of the server and its place, --, a directory for devices, the program. The devices are
 #: without /dev/kvm: guests are emulated, on every machine. libvirt would examine QEMU anew at each call where /dev/kvm is
 #: there and its user may not use it.
@@ -100,11 +106,12 @@ class Libvirt(PrivateServer):
 
 
 @contextlib.contextmanager
-def libvirt(qemu_user: str = "", network: GuestNetwork | None = None) -> Iterator[Libvirt]:
+def libvirt(qemu_user: str = "", network: GuestNetwork | None = None, post_copy: bool = False) -> Iterator[Libvirt]:
     """Run a private libvirtd that can be killed and restarted. Its domains end with it.
 
     :param qemu_user: that QEMU runs as; the package's by default
     :param network: into whose bridge guests are plugged
+    :param post_copy: for guests that a test trusts: QEMU runs as root, with all that root may
     :raises ServerMissing: it is not installed, or this user may not run it
     """
     program = find("libvirtd", [], package="libvirt-daemon-system")
@@ -119,7 +126,8 @@ def libvirt(qemu_user: str = "", network: GuestNetwork | None = None) -> Iterato
             os.mkdir(here.path(name))
             os.chmod(here.path(name), 0o755)
         here.write("etc/libvirtd.conf", _LIBVIRTD.format(sockets=here.path("sockets"), host_uuid=uuid.uuid4()))
-        here.write("etc/qemu.conf", _QEMU + (f'user = "{qemu_user}"\n' if qemu_user else ""))
+        user = f'user = "{qemu_user}"\n' if qemu_user else ""
+        here.write("etc/qemu.conf", _QEMU + (_POST_COPY if post_copy else user))
         if os.path.isdir(_FILTERS):
             shutil.copytree(_FILTERS, here.path("etc", "nwfilter"))
         server = Libvirt(here, program, network)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import itertools
 import os
@@ -46,19 +47,19 @@ def postgresql_url(postgresql_url: str) -> str:
 
 @pytest.fixture(scope="session")
 def libvirtd() -> Iterator[private_servers.Libvirt]:
-    yield from _private_libvirtd()
+    yield from private_libvirtd()
 
 
 @pytest.fixture(scope="session")
 def other_libvirtd() -> Iterator[private_servers.Libvirt]:
     """That of a second host."""
-    yield from _private_libvirtd()
+    yield from private_libvirtd()
 
 
-def _private_libvirtd() -> Iterator[private_servers.Libvirt]:
+def private_libvirtd(post_copy: bool = False) -> Iterator[private_servers.Libvirt]:
     if importlib.util.find_spec("libvirt") is None:
         conftest.missing("libvirt-python is not installed: make guests installs it")
-    for server in conftest.started(private_servers.libvirt):
+    for server in conftest.started(functools.partial(private_servers.libvirt, post_copy=post_copy)):
         keeper = _Restarted(server)
         leftovers.KEEPERS.append(keeper)
         yield server
