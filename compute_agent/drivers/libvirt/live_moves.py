@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     import libvirt
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds within which both hosts notice the end of a post-copy.
+_SETTLE_S = 5.0
 
 
 class LiveMoves(GuestAccess):
@@ -106,7 +110,7 @@ class LiveMoves(GuestAccess):
         """
         try:
             with peer.connected(self._connection.open_other, self._uri_of(dest)) as there:
-                found = part.on(there, uuid)
+                found = self._settled(lambda: part.on(there, uuid))
         except Unreachable as away:
             raise DestinationUnreachable(
                 f"The guest is not here, and the libvirt of {dest} does not answer: {away}"
@@ -124,10 +128,9 @@ class LiveMoves(GuestAccess):
     def waits_for(self, instance_uuid: str, host: str) -> bool:
         if not self.is_halfway(instance_uuid):
             return False
-        there = self._part_on(host, instance_uuid)
-        # Afterwards: a post-copy that succeeds is whole on the destination before the source forgets the guest.
-        here = self._part(instance_uuid)
-        return here is Part.HALF or (here is Part.CUT_OFF and there.is_moving)
+        if self._part_on(host, instance_uuid).is_moving:
+            return self.is_halfway(instance_uuid)
+        return self._settled(lambda: self._part(instance_uuid)) is Part.HALF
 
     def has_arrived(self, instance_uuid: str) -> bool:
         return self._part(instance_uuid).has_arrived
@@ -139,6 +142,17 @@ class LiveMoves(GuestAccess):
         except (SpawnFailed, library().libvirtError) as failure:
             LOG.warning("The part of guest %s on %s is unknown: %s", uuid, host, failure)
             return Part.UNKNOWN
+
+    def _settled(self, look: Callable[[], Part]) -> Part:
+        """Return the part that a host has when the other one has ended the migration.
+
+        QEMU may complete a post-copy that libvirt has given up. Each host then notices it in its own time.
+        """
+        found = look()
+        if found is Part.CUT_OFF:
+            time.sleep(_SETTLE_S)
+            found = look()
+        return found
 
     def _part(self, uuid: str) -> Part:
         found: Part = self._connection.call(lambda connection: part.on(connection, uuid))

@@ -22,7 +22,7 @@ class Part(enum.Enum):
     UNKNOWN = enum.auto()
     #: libvirt has no domain of the guest.
     NONE = enum.auto()
-    #: libvirt receives it, or has paused it to hand it over.
+    #: libvirt receives it, hands it over, or has just done so.
     MOVING = enum.auto()
     #: A post-copy has switched hosts, and sends the rest.
     HALF = enum.auto()
@@ -90,5 +90,6 @@ def _by_reason() -> dict[tuple[int, int], Part]:
         (module.VIR_DOMAIN_RUNNING, module.VIR_DOMAIN_RUNNING_POSTCOPY): Part.HALF,
         (module.VIR_DOMAIN_PAUSED, module.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED): Part.CUT_OFF,
         (module.VIR_DOMAIN_RUNNING, module.VIR_DOMAIN_RUNNING_POSTCOPY_FAILED): Part.CUT_OFF,
+        (module.VIR_DOMAIN_SHUTOFF, module.VIR_DOMAIN_SHUTOFF_MIGRATED): Part.MOVING,
         (module.VIR_DOMAIN_SHUTOFF, module.VIR_DOMAIN_SHUTOFF_SHUTDOWN): Part.WHOLE,
     }

@@ -18,9 +18,9 @@ import pytest
 
 from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt import LibvirtDriver
+from compute_agent.drivers.libvirt import LibvirtDriver, live_moves
 from compute_agent.drivers.libvirt.disks import resize
-from compute_agent.drivers.libvirt.domains import domain_xml, live, peer, power
+from compute_agent.drivers.libvirt.domains import domain_xml, live, part, peer, power
 from compute_agent.drivers.libvirt.domains.connection import library
 from compute_agent.drivers.libvirt.domains.part import Part
 from compute_agent.work import recovery
@@ -1077,6 +1077,7 @@ def test_a_half_waits_for_the_other_one_while_that_may_be_there(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, here: Part, there: Part, waits: bool
 ) -> None:
     """What libvirt still sends may arrive between two looks."""
+    monkeypatch.setattr(live_moves, "_SETTLE_S", 0)
     monkeypatch.setattr(machine.driver, "_part", lambda _uuid: here)
     monkeypatch.setattr(machine.driver, "_part_on", lambda _host, _uuid: there)
     assert waits == machine.driver.waits_for("u", "elsewhere")
@@ -1116,9 +1117,32 @@ def test_an_interrupted_post_copy_goes_on_while_the_destination_has_its_half(
 
 
 def test_a_post_copy_that_ends_between_two_looks_is_no_half(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [Part.CUT_OFF, Part.WHOLE]
+    """QEMU has completed it without libvirt, and the source has forgotten the guest already: it is looked at once more."""
+    monkeypatch.setattr(live_moves, "_SETTLE_S", 0)
+    parts = [Part.CUT_OFF, Part.CUT_OFF, Part.WHOLE]
     monkeypatch.setattr(machine.driver, "_part", lambda _uuid: parts.pop(0))
-    assert not machine.driver.waits_for("u", "elsewhere")
+    monkeypatch.setattr(machine.driver, "_part_on", lambda _host, _uuid: Part.NONE)
+    assert (False, []) == (machine.driver.waits_for("u", "elsewhere"), parts)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param([Part.CUT_OFF, Part.WHOLE], "", id="it completes"),
+        pytest.param([Part.CUT_OFF, Part.CUT_OFF], "there has only a part of its memory", id="nobody has the rest"),
+        pytest.param([Part.HALF], "there still receives the guest", id="it is under way"),
+        pytest.param([Part.CRASHED], "", id="it has crashed since"),
+    ],
+)
+def test_a_source_without_the_guest_looks_for_all_of_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, parts: list[Part], expected: str
+) -> None:
+    monkeypatch.setattr(live_moves, "_SETTLE_S", 0)
+    machine.driver.conf.set_override("migration_uri", "test:///default", group="libvirt")
+    monkeypatch.setattr(part, "on", lambda _connection, _uuid: parts.pop(0))
+    with pytest.raises((LiveMigrationFailed, RuntimeError), match=expected) if expected else contextlib.nullcontext():
+        machine.driver._require_arrived("u", "there")
+    assert [] == parts
 
 
 def test_the_part_on_another_host_is_what_its_libvirt_has(machine: Machine) -> None:
