@@ -333,8 +333,10 @@ def test_a_destination_reads_that_the_source_is_down_for_certain(stage: Live) ->
 
 
 def test_a_source_that_is_down_for_certain_when_the_destination_is_asked(stage: Live) -> None:
+    stage.until(move_states.RUNNING)
     stage.operator.force_down("h1", True)
-    _lost_source(stage)
+    stage.go_down("h1")
+    stage.conductor.move_sweeper.sweep()
     assert move_states.has_lost_source(stage.migration()["failure"])
 
 

@@ -99,12 +99,14 @@ class LiveMoves(GuestAccess):
         if left is None and why:
             self._require_arrived(instance.uuid, dest)
             return
+        if why and self._ended_halfway(instance.uuid, dest):
+            return
         self._connection.call(lambda _connection: live.has_left(left, why))
 
     def _require_arrived(self, uuid: str, dest: str) -> None:
         """Ask the destination for a guest that libvirt does not have here: it has left, or its domain was removed by hand.
 
-        :raises LiveMigrationFailed: the destination has no such domain, or a half of its memory only
+        :raises LiveMigrationFailed: the destination has no such domain
         :raises DestinationUnreachable: it is unknown
         :raises RuntimeError: the destination has not received it to its end
         """
@@ -118,8 +120,10 @@ class LiveMoves(GuestAccess):
         if found is Part.NONE:
             raise LiveMigrationFailed(f"Neither this host nor {dest} has a domain of the guest")
         if found is Part.CUT_OFF:
-            raise LiveMigrationFailed(f"The guest is not here, and {dest} has only a part of its memory")
-        if found.is_moving:
+            LOG.warning(
+                "Guest %s counts as moved to %s, which has a part of its memory, and its newest disks", uuid, dest
+            )
+        elif found.is_moving:
             raise RuntimeError(f"The guest is not here, and {dest} still receives the guest")
 
     def is_halfway(self, instance_uuid: str) -> bool:
@@ -159,16 +163,27 @@ class LiveMoves(GuestAccess):
         return found
 
     def _has_left(self, domain: libvirt.virDomain, uuid: str, dest: str) -> bool:
-        """Return True if the guest of an interrupted post-copy is whole on the destination.
+        """Return True if the guest of an interrupted post-copy is on the destination: whole, or off by now.
 
-        :raises LiveMigrationFailed: the destination does not have its half any more: the guest is switched off
+        If it is off there, what is here of its memory is worth nothing, and is ended. Its disks are newer there.
+
+        :raises LiveMigrationFailed: the destination does not have the guest any more: it is switched off
         """
         there = self._part_on(dest, uuid)
         if there is Part.WHOLE or there.is_moving:
             return there is Part.WHOLE
         LOG.warning("Guest %s is switched off: a part of its memory is lost on %s", uuid, dest)
         self._connection.call(lambda _connection: power.force_off(domain))
+        if there.has_arrived:
+            return True
         raise LiveMigrationFailed(f"The guest was switched off: a part of its memory was on {dest}, and is lost")
+
+    def _ended_halfway(self, uuid: str, dest: str) -> bool:
+        """Return True if the guest has ended here after it had continued on the destination, which has its newest disks."""
+        if self._part(uuid) not in (Part.OFF, Part.CRASHED):
+            return False
+        there = self._part_on(dest, uuid)
+        return there.is_half or there.has_arrived
 
     def _is_interrupted(self, domain: object) -> bool:
         return self._connection.call(lambda _connection: live.is_interrupted(domain))
@@ -219,6 +234,10 @@ class LiveMoves(GuestAccess):
             self._connection.call(lambda _connection: live.abort(domain))
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance) -> None:
+        if self._settled(lambda: self._part(instance.uuid)) is Part.CUT_OFF:
+            LOG.warning("Guest %s is switched off: the rest of its memory is lost", instance.uuid)
+            domain = self._require(instance.uuid)
+            self._connection.call(lambda _connection: power.force_off(domain))
         self._close_directory(instance.uuid)
         record = self._record(instance.uuid)
         if record.arriving:

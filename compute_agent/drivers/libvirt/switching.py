@@ -12,7 +12,7 @@ from oslo_log import log as logging
 
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.libvirt.access import GuestAccess
-from compute_agent.drivers.libvirt.domains import power
+from compute_agent.drivers.libvirt.domains import part, power
 from fleet import states
 from fleet.context import RequestContext
 from fleet.objects import Instance
@@ -60,7 +60,10 @@ class Switching(GuestAccess):
         domain = self._require(instance.uuid)
         if domain is None:
             return
-        if self._state(domain) in power.WITH_A_PROCESS:
+        if self._connection.call(lambda _connection: part.of(domain).is_half):
+            # Without all of its memory it cannot shut itself down.
+            self._connection.call(lambda _connection: power.force_off(domain))
+        elif self._state(domain) in power.WITH_A_PROCESS:
             self._connection.call(lambda _connection: power.shut_down(domain, self._options.shutdown_timeout))
         if self._state(domain) == states.CRASHED:
             # Without a definition it is off.

@@ -143,6 +143,7 @@ class Destination(MoveSteps):
         :raises live_migration.Unknown: half of its memory is here, or it arrives meanwhile
         """
         live_migration.require_over(self._host, migration)
+        live_migration.end_half(context, self._host, migration)
         if live_migration.has_arrived(self._host, migration):
             arrived = dataclasses.replace(migration, status=move_states.RUNNING)
             return self._calls.done(context, arrived, self._host.name)

@@ -97,6 +97,14 @@ def require_over(host: Host, migration: Migration) -> None:
         raise Unknown(f"the guest has a part of its memory here, and a part on {other}")
 
 
+def end_half(context: RequestContext, host: Host, migration: Migration) -> None:
+    """Switch off a guest that has continued here without all of its memory, if its source is off for certain."""
+    if not move_states.has_lost_source(migration.failure) or not host.driver.is_halfway(migration.instance.uuid):
+        return
+    LOG.warning("The guest is switched off: a part of its memory is lost with host %s", migration.source_compute)
+    host.driver.power_off(context, migration.at_destination)
+
+
 def require_not_here(host: Host, migration: Migration) -> None:
     """Look once more, since libvirt moves a guest without the agents.
 

@@ -198,13 +198,16 @@ def test_a_guest_that_arrives_between_two_looks_is_not_removed(answer: str, monk
         assert ("reverting", states.NOSTATE, []) == (part.look(), part.power(), looks)
 
 
-def test_a_half_whose_source_is_off_for_certain_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of its memory is lost, and the guest cannot continue here either."""
+def test_a_half_whose_source_is_off_for_certain_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of its memory is lost, and the guest cannot continue; its disks here are the newest."""
     part = live("reverting", DEST, {**LOST, "details": {"host": OTHER, "source_is_off": True}})
     driver = part.world.driver
     driver.pre_live_migration(builders.a_context(), part.migration.at_destination, OTHER)
-    monkeypatch.setattr(driver, "is_halfway", lambda _uuid: True)
-    assert ("error", None) == (part.look(), part.power())
+    off = []
+    monkeypatch.setattr(driver, "is_halfway", lambda _uuid: not off)
+    monkeypatch.setattr(driver, "power_off", lambda _context, instance: off.append(instance.uuid))
+    monkeypatch.setattr(driver, "has_arrived", lambda _uuid: bool(off))
+    assert ("confirming", [part.instance.uuid]) == (part.look(), off)
 
 
 def test_a_source_with_half_of_the_memory_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:

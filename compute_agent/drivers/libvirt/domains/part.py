@@ -46,8 +46,8 @@ class Part(enum.Enum):
 
     @property
     def has_arrived(self) -> bool:
-        """True for a destination if the guest was there with all of its memory, as far as that is known."""
-        return self in (Part.WHOLE, Part.OFF)
+        """True for a destination if the guest has run there, and is whole or has ended: its disks there are the newest."""
+        return self in (Part.WHOLE, Part.OFF, Part.CRASHED)
 
 
 def of(domain: libvirt.virDomain | None) -> Part:

@@ -270,7 +270,7 @@ OFF = libvirt.VIR_DOMAIN_SHUTOFF
             id="an interrupted destination runs, too",
         ),
         pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED), Part.MOVING, False, id="not yet forgotten"),
-        pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_CRASHED), Part.CRASHED, False, id="its QEMU has died"),
+        pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_CRASHED), Part.CRASHED, True, id="its QEMU has died"),
         pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN), Part.WHOLE, True, id="it has shut itself down"),
         pytest.param(Domain(OFF), Part.OFF, True, id="its machine was restarted"),
         pytest.param(Domain(OFF, libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED), Part.OFF, True, id="it was switched off"),
