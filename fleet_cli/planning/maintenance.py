@@ -23,8 +23,11 @@ from fleet_cli.hosts import maintenance
 from fleet_cli.planning import planning
 
 COLUMNS = ("wave", "host", "guests", "memory_mb", "live", "cold")
+_MOVE_COLUMNS = ("wave", "instance", "from", "to", "memory_mb", "disk_gb", "way")
 #: Lines of progress if standard error is no terminal.
 _LINES = 10
+#: Characters of a uuid that people see; programs get all.
+_SHORT_UUID = 8
 #: Characters of why a host is left out.
 _LONGEST = 255
 
@@ -144,10 +147,14 @@ class PlanMaintenance(_Command):
     A guest moves to a host that has had its turn, or that is not among --hosts, where there is room: so it moves once.
     """
 
+    arguments = (
+        command.argument("--moves", action="store_true", help="List the moves of the guests in place of the hosts."),
+    )
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         plan, cold = self.planned(parsed_args)
         self.tell(plan, cold, parsed_args.cold)
-        return COLUMNS, _rows(plan, cold)
+        return (_MOVE_COLUMNS, _moves(plan, cold)) if parsed_args.moves else (COLUMNS, _rows(plan, cold))
 
 
 class RunMaintenance(_Command):
@@ -208,6 +215,17 @@ class RunMaintenance(_Command):
         skipped = found["maintenance"]["hosts"].get("skipped", 0)
         if skipped or found["maintenance"]["status"] != "ended":
             raise connection.CommandFailed(f"{name} is {found['maintenance']['status']}; {skipped} hosts were left out")
+
+
+def _moves(plan: WavesPlan, cold: Mapping[str, str]) -> list[tuple]:
+    return [
+        (
+            *(number, listing.Uuid(move.instance_uuid, _SHORT_UUID), move.source, move.destination),
+            *(move.memory_mb, move.disk_gb, "cold" if move.instance_uuid in cold else "live"),
+        )
+        for number, wave in enumerate(plan.waves, 1)
+        for move in wave.moves
+    ]
 
 
 def _destinations(plan: WavesPlan) -> dict[str, dict[str, str]]:

@@ -94,6 +94,10 @@ class Rebalance(command.Lister):
             listing.remark(f"  {what} is left out of the plan: {reason}")
         if len(plan.dropped) > _LINES:
             listing.remark(f"  and {len(plan.dropped) - _LINES} more moves")
+        if parsed_args.flavor and plan.fits < parsed_args.count:
+            listing.remark(
+                "  'fleet explain', with the same flavor and conditions, says what keeps further ones out now"
+            )
         obstacles = ways.obstacles(self.conductor, [each.instance_uuid for each in plan.moves])
         cold = {uuid: why for uuid, why in obstacles.items() if why}
         if parsed_args.apply and plan.moves:

@@ -205,9 +205,9 @@ class _Planner:
             self._there[host], key=lambda each: (-each.request.memory_mb, -each.request.vcpus, each.uuid)
         ):
             move = places.take(each, wave)
-            if move is None:
+            if isinstance(move, str):
                 places.release(made)
-                return f"instance {each.uuid} finds no other host"
+                return f"instance {each.uuid} finds no other host: {move}"
             made.append(move)
         return made
 
@@ -252,13 +252,13 @@ class _Places:
         self._near = ground.copy(dataclasses.replace(state, services=services))
         self._far = fleet
 
-    def take(self, guest: Movable, wave: Sequence[str]) -> Move | None:
-        """Find and book a host outside the wave. None: no host passes."""
+    def take(self, guest: Movable, wave: Sequence[str]) -> Move | str:
+        """Find and book a host outside the wave. Return why no host passes, if none does."""
         decided, other = elsewhere(self._near, guest), self._far
         if not decided.complete:
             decided, other = elsewhere(self._far, guest, wave), self._near
         if not decided.complete:
-            return None
+            return decided.reason
         other.book(decided)
         return as_move(guest, decided.picks[0].key[0], f"empty {guest.host}")
 

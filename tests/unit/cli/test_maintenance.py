@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import Any
 
 import pytest
 
 from fleet.client import connection
+from fleet.objects.rebalance import Move
 from fleet.objects.waves import Wave, WavesPlan
 from fleet_cli.hosts import maintenance
 from fleet_cli.planning import maintenance as planned
@@ -219,6 +221,18 @@ def test_all_hosts_that_are_left_out_are_named(run: Any, monkeypatch: pytest.Mon
     assert "0 of 12 hosts in 0 waves; 0 moves" in said
 
 
+def test_the_moves_of_a_plan(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each guest with its hosts and its way, and whole uuids for programs."""
+    moves = [Move(uuid(1), "h1", "h2", 1, 2048, 10, "empty h1"), Move(uuid(2), "h1", "h3", 1, 1024, 0, "empty h1")]
+    found = WavesPlan([Wave(["h1"], moves)], {}, 2, 1)
+    monkeypatch.setattr(planned.PlanMaintenance, "planned", lambda *_arguments: (found, {uuid(2): "is paused"}))
+    _status, printed, _said = run(fakes.Conductor(), "maintenance", "plan", "--hosts", "h1", "--moves", "-f", "json")
+    first, second = json.loads(printed)
+    shared = {"wave": 1, "from": "h1"}
+    assert {**shared, "instance": uuid(1), "to": "h2", "memory_mb": 2048, "disk_gb": 10, "way": "live"} == first
+    assert (uuid(2), "h3", "cold") == (second["instance"], second["to"], second["way"])
+
+
 def test_a_plan_leaves_hosts_of_other_maintenances_out(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """h2 waits in one that has not ended; h1 and h3 have ended there. A guest at rest is not asked whether it can move."""
     resting, running = (PlacedInstance(uuid(n), "h1", vm_state=state) for n, state in ((1, "stopped"), (2, "active")))
@@ -240,6 +254,7 @@ def test_a_plan_leaves_hosts_of_other_maintenances_out(run: Any, monkeypatch: py
     )
     status, printed, said = run(conductor, "maintenance", "plan", "--hosts", "h2,h3,h1", "-f", "value", "-c", "host")
     assert (0, "h1\nh3\n") == (status, printed), said
+    assert "planned" in said
     assert "2 of 3 hosts" in said
     assert "h2 is left out: is in the maintenance kernel" in said
     assert [{"uuids": [running.uuid]}] == [given for name, given in conductor.calls if name == "live_obstacles"]

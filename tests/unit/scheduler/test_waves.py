@@ -75,7 +75,7 @@ def test_what_cannot_be_emptied_is_named() -> None:
     """A host whose guests fit nowhere, and one with a guest that is not at rest."""
     full = plan(FilledHosts({"a": [8], "b": [8]}))
     assert ([], {"a", "b"}) == (list(full.waves), set(full.stuck))
-    assert all("finds no other host" in each for each in full.stuck.values())
+    assert all("finds no other host: There are not enough hosts available" in each for each in full.stuck.values())
     busy = plan(FilledHosts({"a": [1], "b": []}, a={"vm_state": "error"}))
     assert "is error" in busy.stuck["a"]
     assert [["b"]] == [list(each.hosts) for each in busy.waves]
