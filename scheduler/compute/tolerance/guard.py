@@ -144,7 +144,14 @@ class Guard:
             self._kept.take(node, amount)
         for node, hardware in loss.hardware.items():
             self._hardware.take(node, hardware)
-        self._members.subtract((node, group) for node, groups in loss.groups.items() for group in groups)
+        for node, groups in loss.groups.items():
+            for group in groups:
+                self._forget_member(node, group)
+
+    def _forget_member(self, node: Node, group: str) -> None:
+        self._members[node, group] -= 1
+        if not self._members[node, group]:
+            del self._members[node, group]
 
     def _largest(self, nodes: Iterable[Node]) -> list[Node]:
         """Nodes that keep the most memory first: their room serves most other losses."""
@@ -177,7 +184,7 @@ class Guard:
 
     def nodes_for_members(self, group: str) -> list[Node]:
         """Return the nodes on which some loss puts a member of a group whose members stay apart."""
-        return [node for (node, of), number in self._members.items() if of == group and number > 0]
+        return [node for node, of in self._members if of == group]
 
     def has(self, policy: str) -> bool:
         """Return True if a promise is at least as strict."""
@@ -275,7 +282,7 @@ class Guard:
 
     def apart(self, node: Node, group: str) -> Objection | None:
         """Return the objection to a member of a group where a loss puts another one, which would not pass beside it."""
-        if self._members[node, group] <= 0:
+        if (node, group) not in self._members:
             return None
         putting = [loss for loss in self.losses if group in loss.groups.get(node, ())]
         lost = putting[0].name if putting else "another host"
@@ -317,7 +324,7 @@ class Guard:
             if admitted.hardware is not None and spare not in loss.hardware:
                 loss.hardware[spare] = admitted.hardware
                 self._hardware.add(spare, admitted.hardware)
-            if admitted.group is not None:
+            if admitted.group is not None and admitted.group not in loss.groups.get(spare, ()):
                 loss.groups[spare] = loss.groups.get(spare, frozenset()) | {admitted.group}
                 self._members[spare, admitted.group] += 1
             if spare not in self._most and len(self._most) < _LOOKED:
@@ -332,7 +339,7 @@ class Guard:
                     self._hardware.take(spare, loss.hardware.pop(spare))
                 if each.group is not None and each.group in loss.groups.get(spare, ()):
                     loss.groups[spare] -= {each.group}
-                    self._members[spare, each.group] -= 1
+                    self._forget_member(spare, each.group)
 
     def _reserve(self, loss: Loss, node: Node, demand: Amount, sign: int) -> None:
         before = loss.reserved.get(node)
