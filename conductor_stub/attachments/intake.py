@@ -12,6 +12,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.attachments import machine
 from conductor_stub.attachments.connections import connection_of
+from conductor_stub.builds import left_guest
 from conductor_stub.steps import casting, devices
 from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.volumes import conditions, views
@@ -169,7 +170,7 @@ def attach(
 def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepContext) -> PlacedAttachment:
     """``attached → detaching``; return the attachment as it was. Repeated: the same. :raises errors.Conflict:
 
-    The volume of an instance that is SHELVED_OFFLOADED is available at once: no host has a guest to take it from.
+    The volume of an instance that is SHELVED_OFFLOADED is available at once if no host may have a guest of it.
     """
     instance = instances.lock(tx, instance_uuid)
     known = [row for row in attachments.of_instances(tx, [instance_uuid]) if row.volume_uuid == volume_uuid]
@@ -181,6 +182,7 @@ def detach(tx: Transaction, instance_uuid: str, volume_uuid: str, ctx: StepConte
     if row.status == volume_states.DETACHING:
         return known[0]
     if row.status == volume_states.RESERVED and _is_offloaded(instance):
+        left_guest.require_none(tx, instance)
         machine.release(tx, row, ctx)
         return known[0]
     if row.status in (volume_states.RESERVED, volume_states.ATTACHING):

@@ -2,8 +2,10 @@
 """A guest that a host may still have after its build was given up. It may write to its disk and its volumes.
 
 No other guest gets them before the host has removed it, or is off for certain. The row keeps the name of the host, and
-its step deadline says when the host is ordered again to remove the guest. Called by the modules beside it and by
-:mod:`conductor_stub.agents.api`.
+its step deadline says when the host is ordered again to remove the guest. Called by the modules beside it, and by
+:mod:`conductor_stub.agents.api` and :mod:`conductor_stub.attachments.intake`.
+
+An instance whose column ``host`` is empty is certainly on no host only if :func:`require_none` raises nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +82,10 @@ def overdue(tx: Transaction, seen: RequestedInstance, ctx: StepContext) -> str |
 
 
 def require_none(tx: Transaction, row: RequestedInstance) -> None:
-    """:raises errors.Conflict: a guest of an earlier unshelve may still run"""
+    """Require that no host has a guest of a locked row whose ``host`` is empty.
+
+    :raises errors.Conflict: a guest of an earlier unshelve may still run
+    """
     host = host_of(row)
     if host is not None and not _is_gone(tx, host):
         reason = (

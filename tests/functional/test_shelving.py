@@ -463,6 +463,22 @@ def test_an_unshelve_waits_for_a_guest_that_could_not_be_removed(conductor: Cond
     assert "building" == conductor.operator.unshelve_instance(uuid)["vm_state"]
 
 
+@pytest.mark.parametrize("end", ["removed", "off"])
+def test_a_volume_stays_with_a_guest_that_could_not_be_removed(conductor: Conductor, end: str) -> None:
+    """The guest may write to it: no other guest gets the volume before the host has removed the guest, or is off."""
+    uuid, volume = with_a_volume(conductor)
+    given_up(conductor, uuid)
+    with pytest.raises(errors.Conflict, match="may still have a guest on host h2"):
+        conductor.operator.detach_volume(uuid, volume)
+    assert "reserved" == conductor.operator.show_volume(volume)["status"]
+    if end == "removed":
+        conductor.agents.destroyed(context(), uuid, "h2")
+    else:
+        conductor.operator.force_down("h2", True)
+    conductor.operator.detach_volume(uuid, volume)
+    assert "available" == conductor.operator.show_volume(volume)["status"]
+
+
 def test_a_host_that_is_certainly_off_has_no_guest(conductor: Conductor, uuid: str) -> None:
     given_up(conductor, uuid)
     conductor.operator.force_down("h2", True)
