@@ -5,6 +5,9 @@ See ``steps.machine``. Called by the modules beside it.
 
 The host is that of the instance, so an attachment never waits for one. The volume is not available before the host has
 reported that its guest does not have it, or the instance is deleted.
+
+While an instance is evacuated, its attachments keep their status: those that are attached follow the guest, and the others
+are dropped when the guest runs elsewhere. If the evacuation fails, the host that comes back ends them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from conductor_stub.steps.machine import TimedRow
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import history, instances
+from fleet.db.instances import history, instances, moves
 from fleet.db.tables.volumes import AttachmentRow
 from fleet.db.volumes import attachments, volumes
 from fleet.objects import fields
@@ -59,9 +62,11 @@ class AttachmentMachine(TimedRow[AttachmentRow, AttachmentTimeout]):
     def enter(
         self, tx: Transaction, rows: Sequence[AttachmentRow], status: str, due: datetime.datetime, ctx: StepContext
     ) -> list[AttachmentRow]:
-        return [_set(tx, row, status=status, step_deadline=not_after(due, row.deadline)) for row in rows]
+        return [_set(tx, row, status=status, step_deadline=not_after(due, _coming(row, ctx))) for row in rows]
 
-    def timed_out(self, tx: Transaction, row: AttachmentRow, ctx: StepContext) -> AttachmentTimeout:
+    def timed_out(self, tx: Transaction, row: AttachmentRow, ctx: StepContext) -> AttachmentTimeout | None:
+        if _is_moving(tx, row):
+            return None
         timeout_s = f"{ctx.limits.attach_timeout_s:.0f}"
         host = instances.get(tx, row.instance_uuid).host
         late = AttachmentTimeout(host=host, status=row.status, device=row.device, timeout_s=timeout_s)
@@ -73,7 +78,8 @@ class AttachmentMachine(TimedRow[AttachmentRow, AttachmentTimeout]):
 def done(tx: Transaction, report: AttachmentReport, ctx: StepContext) -> AttachmentRow | None:
     """The host has done its part, or cannot. Return the attachment as it is now; None if there is none any more.
 
-    A late or repeated report changes nothing. But one of a detachment that was given up counts.
+    A late or repeated report changes nothing. But one of a detachment that was given up counts, unless the volume is
+    following the guest to another host meanwhile.
     """
     row = attachments.lock(tx, report.uuid)
     if row is None or row.attempt != report.attempt:
@@ -82,6 +88,9 @@ def done(tx: Transaction, report: AttachmentReport, ctx: StepContext) -> Attachm
     if row.status != report.status and (report.failure or not gave_up):
         return row
     if instances.get(tx, row.instance_uuid).host != report.host:
+        return row
+    is_detached = row.status == volume_states.DETACHING and not report.failure
+    if not is_detached and _is_moving(tx, row):
         return row
     if report.failure:
         return _fail(tx, row, "failed", report.failure, ctx)
@@ -112,6 +121,16 @@ def begin_detaching(
 
 def deadline(ctx: StepContext) -> datetime.datetime:
     return ctx.now + seconds(ctx.limits.attach_timeout_s)
+
+
+def _is_moving(tx: Transaction, row: AttachmentRow) -> bool:
+    """Return True if a move of the instance of a locked attachment has not ended."""
+    return moves.of_instance(tx, row.instance_uuid) is not None
+
+
+def _coming(row: AttachmentRow, ctx: StepContext) -> datetime.datetime | None:
+    """The deadline of an attachment; None if it has none, or it passed while the instance was moving."""
+    return row.deadline if row.deadline is not None and row.deadline > ctx.now else None
 
 
 def _fail(tx: Transaction, row: AttachmentRow, result: str, message: str, ctx: StepContext) -> AttachmentRow:

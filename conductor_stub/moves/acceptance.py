@@ -6,7 +6,7 @@ Called by :mod:`.intake` for operators, and by the tasks that begin moves: balan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from conductor_stub.moves import failures, machine, swap, ways
 from conductor_stub.moves.machine import Move
@@ -21,6 +21,7 @@ from fleet.db.instances import instance_values, instances, moves
 from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
+from fleet.db.volumes.attachments import PlacedAttachment
 from fleet.json_codec import JSONMapping
 from fleet.objects import host_report
 from fleet.objects.plans import MovePlan
@@ -66,7 +67,6 @@ def accept(
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
     if kind == move_states.EVACUATION:
         _require_down(tx, row, ctx)
-        _abandon_attachments(tx, row, ctx)
     elif new_spec is not None and new_spec["flavor"] == old_spec["flavor"]:
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
     if destination is not None:
@@ -177,7 +177,7 @@ def _require_movable_volumes(
     def refuse(reason: str) -> None:
         raise errors.Conflict(kind="Instance", name=row.name, reason=reason)
 
-    there = attachments.of_instances(tx, [row.uuid])
+    there = _to_be_moved(tx, row, kind)
     own = _own_disks(new_spec) if new_spec is not None else ()
     for each in there:
         if each.status != volume_states.ATTACHED:
@@ -201,11 +201,14 @@ def _require_movable_volumes(
         refuse(f"has volume {first.volume}, whose data no other host reaches: detach it first, or see volume_hosts")
 
 
-def _abandon_attachments(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> None:
-    """A host that is off for certain ends no attachment: without its guest, what it was to attach or detach is over."""
-    if row.host is not None and recoveries.is_off(tx, row.host):
-        message = f"Host {row.host} is off, and its guest was evacuated: the volume is not attached"
-        attachments.abandon(tx, row.uuid, {"error": "failed", "message": message, "details": {}}, ctx.now)
+def _to_be_moved(tx: Transaction, row: RequestedInstance, kind: str) -> Sequence[PlacedAttachment]:
+    """Return the attachments that must be settled before the move.
+
+    A host that is off for certain settles none. An evacuation from it leaves the unsettled ones behind, until it succeeds.
+    """
+    if kind == move_states.EVACUATION and row.host is not None and recoveries.is_off(tx, row.host):
+        return attachments.that_follow(tx, [row.uuid])
+    return attachments.of_instances(tx, [row.uuid])
 
 
 def _own_disks(spec: JSONMapping) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import hosts, services
 from fleet.db.instances import history, instances, moves
 from fleet.db.tables.moves import MigrationRow
+from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, HostLimits, Place
 from fleet.objects.plans import MovePlan, StoredPlace
@@ -163,9 +164,17 @@ def _evacuated(tx: Transaction, move: Move, ctx: StepContext) -> Move:
         now = {"vm_state": states.SHELVED if shelved else states.STOPPED, "power_state": states.SHUTDOWN}
     if move.instance.vm_state == states.ERROR:
         now["vm_state"] = states.ACTIVE
+    _leave_unsettled(tx, record, ctx)
     swap.swap(tx, move, record.new_spec, ctx, launched_on=record.dest_compute, **now)
     machine.add_event(tx, move, move_states.EVACUATION, ctx, record.dest_compute, record.dest_node)
     return machine.set_status(tx, move, move_states.DONE, ctx, **moves.NOTHING_HELD)
+
+
+def _leave_unsettled(tx: Transaction, record: MigrationRow, ctx: StepContext) -> None:
+    """Remove attachments that the former host was to attach or detach: the new guest does not have these volumes."""
+    message = f"Host {record.source_compute} is off, and its guest was evacuated: the volume is not attached"
+    failure = {"error": "failed", "message": message, "details": {}}
+    attachments.abandon(tx, record.instance_uuid, failure, ctx.now)
 
 
 def _ended(tx: Transaction, move: Move, ctx: StepContext) -> Move:

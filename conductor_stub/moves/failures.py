@@ -114,7 +114,7 @@ def _may_write_there(tx: Transaction, record: MigrationRow) -> bool:
     """
     if (record.migration_type, record.status) not in _STARTED_THERE:
         return False
-    return bool(attachments.of_instances(tx, [record.instance_uuid])) or machine.shares_disks(tx, record)
+    return bool(attachments.that_follow(tx, [record.instance_uuid])) or machine.shares_disks(tx, record)
 
 
 def waiting_task(record: MigrationRow) -> str:

@@ -102,6 +102,6 @@ class MoveProgress:
 def _volumes(connection: Connection, uuids: Sequence[str]) -> dict[str, list[Attachment]]:
     """Return the attachments by instance. These volumes follow the instance to its new host."""
     found: dict[str, list[Attachment]] = {}
-    for row in attachments.of_instances(connection, uuids):
+    for row in attachments.that_follow(connection, uuids):
         found.setdefault(row.instance_uuid, []).append(attachments.to_attachment(row))
     return found

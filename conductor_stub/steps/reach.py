@@ -50,8 +50,8 @@ def lacking(connection: Transaction | Connection, instance_uuid: str) -> dict[st
 
 
 def needed(connection: Transaction | Connection, instance_uuids: Sequence[str]) -> list[Lacking]:
-    """Return the volumes of these instances whose data are on a machine."""
-    rows = attachments.of_instances(connection, instance_uuids)
+    """Return the volumes that follow these instances to another host, and whose data are on a machine."""
+    rows = attachments.that_follow(connection, instance_uuids)
     return [Lacking(row.volume_name, machine) for row in rows if (machine := attachments.to_attachment(row).machine)]
 
 

@@ -258,7 +258,7 @@ def test_a_volume_on_its_way_is_waited_for(moving: Moving, status: str) -> None:
 
 @pytest.mark.parametrize("status", ["attaching", "late to attach", "detaching"])
 def test_a_guest_is_evacuated_whose_host_died_while_it_attached(moving: Moving, status: str) -> None:
-    """The host ends no attachment any more. Once it is off for certain, the volume is available."""
+    """The host ends no attachment any more. If it is certainly off, the volume is free once the guest runs elsewhere."""
     volume = moving.volume
     if status == "detaching":
         moving.operator.detach_volume(moving.uuid, volume)
@@ -272,12 +272,79 @@ def test_a_guest_is_evacuated_whose_host_died_while_it_attached(moving: Moving, 
     with pytest.raises(errors.Conflict, match="if its host is certainly off, run 'fleet service force-down'"):
         moving.accept("evacuate_instance")
     moving.operator.force_down("h1", True)
-    moving.accept("evacuate_instance")
+    moving.begin("evacuate_instance")
+    (read,) = moving.move_progress.of_host("h2", [moving.uuid])
+    assert ([] if status == "detaching" else [moving.volume]) == carried(read)
+    assert ("attaching" if status == "attaching" else "detaching") == moving.status(volume)
+    moving.done_by("h2", move_states.PRE_MIGRATING)
     assert "available" == moving.status(volume)
     assert "Host h1 is off" in moving.operator.show_volume(volume)["failure"]["message"]
     left = [each["volume_name"] for each in moving.operator.list_attachments([moving.uuid])]
     assert ([] if status == "detaching" else ["data"]) == left
     assert "h2" == moving.operator.attach_volume(moving.guest("h2", name="other"), volume)["host"]
+
+
+@pytest.mark.parametrize("status", ["attaching", "detaching"])
+def test_an_evacuation_that_fails_leaves_a_volume_on_its_way_where_it_is(moving: Moving, status: str) -> None:
+    """The guest runs on if its host was not off after all. The host that comes back ends what it was to do."""
+    volume = moving.volume
+    if status == "detaching":
+        moving.operator.detach_volume(moving.uuid, volume)
+    else:
+        volume = moving.available(name="more")
+        moving.operator.attach_volume(moving.uuid, volume)
+    moving.operator.force_down("h1", True)
+    moving.scheduler.answers.append(no_valid_host())
+    moving.accept("evacuate_instance")
+    moving.moves.deliver(moving.place_move)
+    assert ("error", status) == (moving.record()["status"], moving.status(volume))
+    with pytest.raises(errors.Conflict, match=f"is {status}"):
+        moving.operator.attach_volume(moving.guest("h2", name="other"), volume)
+    moving.operator.force_down("h1", False)
+    moving.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+    wanted = moving.wants(moving.uuid)
+    assert (volume, status, 1 if status == "attaching" else 2) in wanted
+    found = [each["uuid"] for each in moving.operator.list_attachments([moving.uuid]) if each["volume"] == volume]
+    moving.report(moving.uuid, attachment_uuid=found[0], status=status, attempt=1 if status == "attaching" else 2)
+    assert ("in-use" if status == "attaching" else "available") == moving.status(volume)
+
+
+@pytest.mark.parametrize("status", ["attaching", "detaching"])
+def test_a_volume_on_its_way_keeps_its_status_during_an_evacuation(moving: Moving, status: str) -> None:
+    """The new guest is made without it, so neither its deadline nor a host that is back turns it into one that follows."""
+    volume = moving.volume
+    if status == "detaching":
+        moving.operator.detach_volume(moving.uuid, volume)
+    else:
+        volume = moving.available(name="more")
+        moving.operator.attach_volume(moving.uuid, volume)
+    moving.operator.force_down("h1", True)
+    moving.begin("evacuate_instance")
+    moving.clock.advance(moving.limits.attach_timeout_s + 1)
+    moving.attachment_sweeper.sweep()
+    assert status == moving.status(volume)
+    assert 0 == moving.attachment_sweeper.sweep()
+    (found,) = [each for each in moving.operator.list_attachments([moving.uuid]) if each["volume"] == volume]
+    failure = "busy" if status == "detaching" else ""
+    attempt = 2 if status == "detaching" else 1
+    assert status == moving.report(
+        moving.uuid, attachment_uuid=found["uuid"], status=status, attempt=attempt, failure=failure
+    )
+
+
+def test_a_late_detachment_does_not_free_a_volume_that_is_moving(moving: Moving) -> None:
+    """The destination may run the guest with it already."""
+    moving.operator.detach_volume(moving.uuid, moving.volume)
+    (wanted,) = moving.wants(moving.uuid)
+    (found,) = moving.operator.list_attachments([moving.uuid])
+    moving.clock.advance(moving.limits.attach_timeout_s + 1)
+    moving.attachment_sweeper.sweep()
+    assert "in-use" == moving.status(moving.volume)
+    moving.agents.report_state(Heartbeat("fleet-compute", ["h1", "h2"], INCARNATION))
+    moving.begin("migrate_instance")
+    late = {"attachment_uuid": found["uuid"], "status": "detaching", "attempt": wanted[2]}
+    assert "attached" == moving.report(moving.uuid, **late)
+    assert "in-use" == moving.status(moving.volume)
 
 
 LIVE = {"live_migration": "kvm", "live_migration_takes": "volumes"}

@@ -102,6 +102,14 @@ def of_instances(connection: Transaction | sa.Connection, uuids: Collection[str]
     )
 
 
+def that_follow(connection: Transaction | sa.Connection, uuids: Collection[str]) -> Sequence[PlacedAttachment]:
+    """Attachments that these instances take along to another host, in the form of :func:`of_instances`.
+
+    Those that their present host is to attach or detach stay with it.
+    """
+    return [row for row in of_instances(connection, uuids) if row.status not in volume_states.WITH_A_HOST]
+
+
 def volumes_by_instance(connection: sa.Connection, uuids: Collection[str]) -> dict[str, list[str]]:
     """Return, by instance, the uuids of its volumes, the oldest attachment first. Instances without volumes are left out."""
     query = _VOLUMES_HELD
@@ -166,7 +174,7 @@ def release(tx: Transaction, instance_uuid: str, now: datetime.datetime) -> None
 
 
 def abandon(tx: Transaction, instance_uuid: str, failure: JSONMapping, now: datetime.datetime) -> None:
-    """Remove what the host of a locked instance was to attach or detach: its guest is gone.
+    """Remove what the former host of a locked instance was to attach or detach: its guest runs elsewhere, without that.
 
     :param failure: of the volumes: why they are not attached
     """
