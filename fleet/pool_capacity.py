@@ -17,7 +17,7 @@ import math
 
 #: ``max_over_subscription_ratio`` that follows what a pool holds.
 AUTO = "auto"
-#: Ratio of thin pools that report none, and of automatic ones that hold nothing.
+#: Ratio of thin pools that report none, and of automatic ones that have promised nothing, or use nothing so far.
 DEFAULT_RATIO = 20.0
 #: Requests for a volume type with this extra spec are thick on every pool.
 PROVISIONING = "provisioning:type"
@@ -45,8 +45,8 @@ class Space:
         if not self.thin or self.total_gb is None or self.free_gb is None:
             return 1.0
         if self.ratio == AUTO:
-            held = self.total_gb - self.free_gb + 1
-            return 1 + self.provisioned_gb / held if self.provisioned_gb and held else DEFAULT_RATIO
+            used = self.total_gb - self.free_gb
+            return 1 + self.provisioned_gb / (used + 1) if self.provisioned_gb and used > 0 else DEFAULT_RATIO
         return float(self.ratio) if self.ratio else self.default_ratio
 
     def factors(self, thin_request: bool) -> Factors:

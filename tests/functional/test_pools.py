@@ -121,6 +121,12 @@ def test_a_claim_is_counted_and_given_back(database: Database) -> None:
     assert [getattr(before, name) for name in names] == [getattr(row(database), name) for name in names]
 
 
+def test_a_report_that_counts_a_deleted_thin_volume_frees_nothing(database: Database) -> None:
+    """The backend counted before it removed the volume, and only it knows what was written to that."""
+    report(database, thin_provisioning_support=True, allocated_capacity_gb=30)
+    assert 80.0 == row(database).free_capacity_gb
+
+
 def test_a_refused_claim_says_why(database: Database) -> None:
     """The message has the numbers of the pool."""
     report(database)

@@ -108,12 +108,18 @@ def _inventory(report: PoolReport) -> dict[str, object]:
 
 
 def _claimed(tx: Transaction, report: PoolReport) -> dict[str, object]:
-    """Columns that follow from the claims. The backend's figures do not have what was claimed since it counted."""
+    """Columns that follow from the claims. The backend's figures do not have what was claimed since it counted.
+
+    What was given back since then frees its size on a pool of thick volumes. Of thin ones only the backend knows it.
+    """
     claimed = tx.execute(_CLAIMED, {"on_host": report.host, "in_pool": report.pool}).one()
     read = report.read()
     free = pool_report.amount(read.free_capacity_gb)
+    uncounted_gb = int(claimed.gb) - read.allocated_capacity_gb
+    if read.thin_provisioning_support:
+        uncounted_gb = max(0.0, uncounted_gb)
     return {
-        "free_capacity_gb": None if free is None else free - (int(claimed.gb) - read.allocated_capacity_gb),
+        "free_capacity_gb": None if free is None else free - uncounted_gb,
         "allocated_capacity_gb": int(claimed.gb),
         "provisioned_capacity_gb": int(claimed.gb) + read.foreign_gb,
         "total_volumes": int(claimed.volumes),
@@ -198,7 +204,7 @@ def release(
     volumes: int = 1,
     stays: bool = False,
 ) -> None:
-    """Give back a claim.
+    """Give back a claim. Of a pool that may be thin, not more is free then than its backend has last reported.
 
     :param volumes: number of volumes that leave the pool
     :param stays: their data stay on it, so they free nothing
@@ -238,15 +244,28 @@ def _change(
 ) -> None:
     """Change what volumes claim of a pool by ``growth_gb``. :param stored_gb: what of it takes, or frees, no space"""
     free = row.free_capacity_gb
+    if free is not None:
+        free -= growth_gb - stored_gb
+        if growth_gb < 0 and row.thin_provisioning_support:
+            # A thin volume occupied what was written to it. The next report has what its removal has freed.
+            free = min(free, max(_reported_free_gb(row), row.free_capacity_gb or 0.0))
     changed = {
         "allocated_capacity_gb": row.allocated_capacity_gb + growth_gb,
         "provisioned_capacity_gb": row.provisioned_capacity_gb + growth_gb,
-        "free_capacity_gb": None if free is None else free - (growth_gb - stored_gb),
+        "free_capacity_gb": free,
         "total_volumes": row.total_volumes + volumes,
         "updated_at": now,
     }
     tx.defer_update(POOLS, row.id, changed)
     tx.locked[POOLS][row.host, row.pool] = types.SimpleNamespace(**{**_known(row), **changed})
+
+
+def _reported_free_gb(row: PoolRow) -> float:
+    """Return what was free when the backend last counted; 0 if the report does not say it."""
+    try:
+        return float(row.capabilities["free_capacity_gb"])
+    except (KeyError, TypeError, ValueError):
+        return 0.0
 
 
 def _known(row: PoolRow) -> dict[str, object]:

@@ -37,9 +37,9 @@ def ratios(pools: Candidates) -> numpy.ndarray:
     total, free = pools.column("total_capacity_gb"), pools.column("free_capacity_gb")
     provisioned = pools.column("provisioned_capacity_gb")
     counted = pools.column("thin") & pools.column("sized")
-    held = numpy.where(counted, total, 0) - numpy.where(counted, free, 0) + 1
-    followed = (provisioned != 0) & (held != 0)
-    automatic = numpy.where(followed, 1 + provisioned / numpy.where(followed, held, 1), DEFAULT_RATIO)
+    used = numpy.where(counted, total, 0) - numpy.where(counted, free, 0)
+    followed = (provisioned != 0) & (used > 0)
+    automatic = numpy.where(followed, 1 + provisioned / (numpy.where(followed, used, 0) + 1), DEFAULT_RATIO)
     return numpy.where(counted, numpy.where(pools.column("automatic"), automatic, pools.column("ratio")), 1.0)
 
 

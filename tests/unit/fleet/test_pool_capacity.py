@@ -32,6 +32,9 @@ def test_factors(case: tuple) -> None:
 RATIOS = [
     ("automatic: 1 + 200 / (100 - 40 + 1)", Space(100, 40, 200, thin=True, ratio="auto"), 4.278688524590164),
     ("automatic, and nothing is provisioned", Space(100, 40, 0, thin=True, ratio="auto"), 20.0),
+    ("automatic, and nothing is used", Space(100, 100, 200, thin=True, ratio="auto"), 20.0),
+    ("automatic, and more is free than there is", Space(100, 101, 200, thin=True, ratio="auto"), 20.0),
+    ("automatic, and far more is free than there is", Space(100, 160, 200, thin=True, ratio="auto"), 20.0),
     ("none is reported", Space(100, 40, thin=True), 20.0),
     ("the size is unknown", Space(None, 40, thin=True, ratio="5"), 1.0),
     ("no thin support", Space(100, 40, ratio="5"), 1.0),

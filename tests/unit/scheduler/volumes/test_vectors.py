@@ -51,6 +51,7 @@ def test_the_space_left_for_new_volumes(total, free, provisioned, thin, ratio, r
     [
         ({"total_capacity_gb": 100, "free_capacity_gb": 40, "provisioned_capacity_gb": 200}, 4.278688524590164),
         ({"total_capacity_gb": 100, "free_capacity_gb": 40, "provisioned_capacity_gb": 0}, 20),
+        ({"total_capacity_gb": 100, "free_capacity_gb": 101, "provisioned_capacity_gb": 200}, 20),
         ({"max_over_subscription_ratio": None}, 20.0),
         ({"total_capacity_gb": None}, 1.0),
     ],
