@@ -277,7 +277,7 @@ def _removed(tx: Transaction, row: VolumeRow, ctx: StepContext) -> VolumeRow:
     going = {"step": volume_states.WORKING, "step_deadline": ctx.due(ctx.limits.placing_timeout_s)}
     # A repeated report is not about the step that follows.
     following = volumes.write(tx, row, ctx.now, **released, **going, attempt=row.attempt + 1)
-    is_given_up = row.spec.get(volumes.FORCED) and row.host is not None and _is_gone(tx, row.host, ctx)
+    is_given_up = row.spec.get(volumes.FORCED) and row.host is not None and _is_gone(tx, row.host, row.pool, ctx)
     return _deleted(tx, following, ctx) if is_given_up else following
 
 
@@ -289,7 +289,8 @@ def begin_deletion(
 
     :param with_snapshots: delete the snapshots of the volume first. It follows when the last of them is gone; if one of them
         cannot be deleted in time, the volume stays as it is
-    :param force: do not wait for a backend whose agent is down or removed: it removes the data if it comes back
+    :param force: do not wait for a backend that is down or removed, or has the pool no longer: the agent removes the data if
+        the backend or the pool comes back
     :raises errors.NotFound: errors.Conflict: the volume has snapshots
     """
     row = volumes.lock(tx, uuid)
@@ -310,10 +311,10 @@ def begin_deletion(
         if volumes.snapshot_uuids(tx, uuid):
             return volumes.note(tx, row, spec={**_keep_force(row, force), volumes.WITH_SNAPSHOTS: True})
     conditions.require_no_snapshots(tx, row)
-    if force and row.held_host is not None and _is_gone(tx, row.held_host, ctx):
+    if force and row.held_host is not None and _is_gone(tx, row.held_host, row.held_pool, ctx):
         # A late report is not about what follows.
         row = volumes.write(tx, row, ctx.now, **release(tx, row, volumes.HELD, ctx), attempt=row.attempt + 1)
-    if row.host is None or (force and row.held_host is None and _is_gone(tx, row.host, ctx)):
+    if row.host is None or (force and row.held_host is None and _is_gone(tx, row.host, row.pool, ctx)):
         return _deleted(tx, row, ctx)
     step = volume_states.WORKING if row.held_host is None else volume_states.REMOVING
     # The other backend of a migration removes its part first: then this one is not waited for, either.
@@ -327,8 +328,10 @@ def _keep_force(row: VolumeRow, force: bool) -> JSONObject:
     return {**spec, volumes.FORCED: True} if force else spec
 
 
-def _is_gone(tx: Transaction, host: str, ctx: StepContext) -> bool:
-    """Return True if no agent of a backend removes anything now."""
+def _is_gone(tx: Transaction, host: str, pool: str | None, ctx: StepContext) -> bool:
+    """Return True if no agent removes anything from a pool now: its backend is down, or does not have the pool any more."""
+    if pool is not None and not pools.is_reported(tx, host, pool):
+        return True
     agent = services.get(tx, host, services.VOLUME)
     return agent is None or agent.deleted or not services.is_up(agent, ctx.now, ctx.limits.service_down_time_s)
 

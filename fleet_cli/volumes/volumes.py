@@ -217,7 +217,7 @@ class DeleteVolumes(command.Command):
         command.argument(
             "--force",
             action="store_true",
-            help="Delete those whose backend is down or removed, too. Its agent removes the data if it comes back.",
+            help="Delete those whose backend or pool is down or removed, too. The agent removes the data if it comes back.",
         ),
         command.argument("--wait", action="store_true", help="Wait until they are gone."),
         TIMEOUT,

@@ -56,6 +56,36 @@ def test_a_volume_of_a_backend_that_was_removed_goes_at_once(volumes: Volumes) -
     volumes.operator.delete_service(A[0], "fleet-volume")
 
 
+@pytest.mark.parametrize("before", ["available", "error_deleting"])
+def test_a_volume_of_a_pool_that_its_backend_no_longer_has_goes_at_once(volumes: Volumes, before: str) -> None:
+    """The pool was taken out of the configuration, so the agent cannot remove the data. If the pool returns, it does."""
+    uuid = volumes.available()
+    volumes.add_backend(A[0], "other")
+    if before == "error_deleting":
+        assert "deleting" == delete(volumes, uuid)
+        volumes.clock.advance(volumes.limits.volume_timeout_s + 1)
+        volumes.agents.report_state(Heartbeat("fleet-volume", [A[0], B[0]], INCARNATION))
+        volumes.volume_sweeper.sweep()
+    assert before == volumes.row(uuid)[0]
+    assert "deleted" == delete(volumes, uuid, force=True)
+    volumes.add_backend(*A)
+    assert [(0, 0), (0, 0)] == volumes.allocated()
+    assert [uuid] == volumes.volume_progress.removable(A[0], [uuid])
+
+
+@pytest.mark.parametrize("lost", [A, B])
+def test_a_migration_with_a_pool_that_is_gone(volumes: Volumes, lost: tuple[str, str]) -> None:
+    """The pool that is there removes its part first, and the other one is not waited for."""
+    uuid = volumes.available()
+    volumes.volume_scheduler.answers.append([B])
+    volumes.operator.migrate_volume(uuid)
+    volumes.serve()
+    volumes.add_backend(lost[0], "other")
+    assert "deleting" == delete(volumes, uuid, force=True)
+    volumes.done(uuid, "deleting", A[0] if lost == B else B[0])
+    assert "deleted" == volumes.row(uuid)[0]
+
+
 def test_a_backend_that_is_up_is_waited_for(volumes: Volumes) -> None:
     uuid = volumes.available()
     for _twice in range(2):

@@ -227,6 +227,12 @@ def zone_of(connection: Transaction, host: str, pool: str) -> str | None:
     return None if row is None else row.availability_zone
 
 
+def is_reported(connection: Transaction, host: str, pool: str) -> bool:
+    """Return False if the backend does not have the pool any more, or never had it."""
+    row = connection.execute(_FOUND, {"on_host": host, "in_pool": pool}).one_or_none()
+    return row is not None and not row.deleted
+
+
 def space_of(row: PoolRow) -> pool_capacity.Space:
     """The capacity of a pool, as its row has it."""
     return pool_capacity.Space(
