@@ -46,6 +46,10 @@ class Existing:
         return (self.size_bytes if self.stored_bytes is None else self.stored_bytes) // units.Gi
 
 
+class ExtensionUnfinished(OSError):
+    """An extension has failed, and the volume has neither its old size nor its new one for sure. Repeat it."""
+
+
 class VolumeDriver(abc.ABC):
     """One object for each backend. The methods are called from several threads, but for one volume from one at a time.
 
@@ -121,7 +125,10 @@ class VolumeDriver(abc.ABC):
 
     @abc.abstractmethod
     def extend(self, volume: Volume, size_gb: int) -> None:
-        """Grow a volume to ``size_gb`` GiB. If it has this size already, do nothing. After an error it has its old size."""
+        """Grow a volume to ``size_gb`` GiB. If it has this size already, do nothing. After an error it has its old size.
+
+        :raises ExtensionUnfinished: it may have another size; the extension is not reported as failed, and is repeated
+        """
 
     @abc.abstractmethod
     def delete(self, uuid: str, pool: str) -> None:

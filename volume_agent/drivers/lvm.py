@@ -22,6 +22,7 @@ from oslo_utils import units
 from fleet import errors
 from fleet.agent import commands, image
 from fleet.objects import Volume, VolumeConnection, VolumeImage
+from volume_agent.drivers import growth
 from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 from volume_agent.drivers.blocks import Blocks
 from volume_agent.drivers.volume_group import LogicalVolume, VolumeGroup
@@ -35,8 +36,6 @@ _PART = "part-"
 _PART_NAME = re.compile(_PART + _NAME.pattern)
 #: Begins the ``location_info`` of a pool; the name of its group follows.
 _LOCATION = "lvm:"
-#: Tag of a thick volume whose growth is not zeroed yet; the size that it had follows.
-_GROWS = "fleet.grows-from."
 _PROGRAMS = ("lvs", "blkdiscard", "dd")
 #: Kinds of logical volumes that depend on no other: a plain and a thin one. A snapshot and its origin are others.
 _PLAIN, _THIN_POOL = ("-", "V"), "t"
@@ -83,6 +82,22 @@ class LvmDriver(VolumeDriver):
                 if _PART_NAME.fullmatch(each.name) and pool.holds(each):
                     LOG.info("Removing %s/%s, which a crash has left half-made", pool.group.name, each.name)
                     pool.group.remove(each.name)
+            if not pool.thin:
+                self._undo_extensions(pool)
+
+    @staticmethod
+    def _undo_extensions(pool: _Pool) -> None:
+        """Give volumes their old sizes whose extension has not ended. If it is still wanted, it is ordered again.
+
+        A volume that a program has open keeps what it has: the program may use all of it.
+        """
+        for _uuid, volume in _named(pool):
+            if growth.is_unfinished(volume) and not volume.is_open:
+                LOG.info("Undoing the extension of %s/%s, which has not ended", pool.group.name, volume.name)
+                try:
+                    growth.undo_unfinished(pool.group, volume)
+                except OSError as failure:
+                    LOG.warning("%s/%s is not attached until it is extended: %s", pool.group.name, volume.name, failure)
 
     def stats(self) -> dict[str, object]:
         stored = self.volumes()
@@ -104,7 +119,7 @@ class LvmDriver(VolumeDriver):
 
     def volumes(self) -> Collection[Stored]:
         return [
-            Stored(uuid, name, _zeroed_to(volume) // units.Gi)
+            Stored(uuid, name, growth.zeroed_to(volume) // units.Gi)
             for name, pool in self._pools.items()
             for uuid, volume in _named(pool)
         ]
@@ -169,7 +184,8 @@ class LvmDriver(VolumeDriver):
         """The source may have been extended since the copy was asked for: what it has more is left out."""
         if not pool.thin:
             self._make(pool, name, size)
-            self._blocks.copy(pool.group.device(source.name), pool.group.device(name), size)
+            most = min(size, growth.zeroed_to(source))
+            self._blocks.copy(pool.group.device(source.name), pool.group.device(name), most)
             return
         pool.group.snapshot(name, source.name)
         if size > source.size:
@@ -193,23 +209,7 @@ class LvmDriver(VolumeDriver):
         if found.size < size and pool.thin:
             pool.group.extend(found.name, size)
         elif not pool.thin:
-            self._grow(pool.group, found, size)
-
-    def _grow(self, group: VolumeGroup, found: LogicalVolume, size: int) -> None:
-        """Grow a thick volume by zeros. A tag has the size before: an extension that a crash cut short is repeated whole."""
-        before = _zeroed_to(found)
-        if before >= size:
-            return
-        group.tag(found.name, f"{_GROWS}{before}")
-        try:
-            if found.size < size:
-                group.extend(found.name, size)
-            self._blocks.zero(group.device(found.name), before, size - before)
-        except OSError:
-            group.reduce(found.name, before)
-            group.untag(found.name, f"{_GROWS}{before}")
-            raise
-        group.untag(found.name, f"{_GROWS}{before}")
+            growth.grow(pool.group, self._blocks, found, size)
 
     def retype(self, volume: Volume) -> None:
         self._require_kind(volume, self._pool(volume.pool))
@@ -221,7 +221,11 @@ class LvmDriver(VolumeDriver):
 
     def connection(self, uuid: str, pool: str) -> VolumeConnection:
         there = self._pool(pool)
-        return VolumeConnection("block", str(there.group.device(_require(there, uuid).name)))
+        found = _require(there, uuid)
+        if growth.is_unfinished(found):
+            reason = "its extension has not ended, and what it has more may hold data of others: extend it again"
+            raise OSError(f"{there.group.name}/{found.name} is given to no guest: {reason}")
+        return VolumeConnection("block", str(there.group.device(found.name)))
 
     def manageable(self) -> Collection[Existing]:
         found: list[Existing] = []
@@ -262,7 +266,7 @@ class LvmDriver(VolumeDriver):
         if pool.thin and there.size < size:
             pool.group.extend(there.name, size)
         elif not pool.thin:
-            self._grow(pool.group, there, size)
+            growth.grow(pool.group, self._blocks, there, size)
         pool.group.rename(found.reference, _name(volume))
 
     def unmanage(self, uuid: str, pool: str) -> None:
@@ -300,12 +304,6 @@ def _thin_capacity(pool: _Pool) -> tuple[float, float]:
 def _stored(pool: _Pool, volume: LogicalVolume) -> int | None:
     """Return the bytes of a thin pool that a volume takes; None: all of its size. LVM reports it for active volumes only."""
     return int(volume.size * volume.data_percent / 100) if pool.thin else None
-
-
-def _zeroed_to(volume: LogicalVolume) -> int:
-    """Return the size of a volume without what an unfinished extension has added."""
-    tags = [each for each in volume.tags if each.startswith(_GROWS)]
-    return int(tags[0].removeprefix(_GROWS)) if tags else volume.size
 
 
 def _named(pool: _Pool) -> Iterator[tuple[str, LogicalVolume]]:

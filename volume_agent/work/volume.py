@@ -17,6 +17,7 @@ from fleet.agent.patience import Unanswered
 from fleet.context import RequestContext
 from fleet.objects import Volume, VolumeConnection
 from volume_agent.backends.backend import Backend
+from volume_agent.drivers.base import ExtensionUnfinished
 from volume_agent.ledger.volume_calls import VolumeCalls
 
 LOG = logging.getLogger(__name__)
@@ -191,6 +192,8 @@ class VolumeWorker:
             failpoints.hit("agent.extend.before")
             try:
                 self._backend.driver.extend(volume, volume.claimed_gb)
+            except ExtensionUnfinished:
+                raise
             except Exception as failure:
                 # An earlier try may have extended it and lost its report. Then the ledger must get the new size.
                 if not self._is_extended(volume):
@@ -219,6 +222,10 @@ class VolumeWorker:
         began = time.monotonic()
         try:
             change()
+        except ExtensionUnfinished as failure:
+            # The sweeper repeats the order: the volume is not available before its size is certain.
+            LOG.warning("Volume %s is neither extended nor as it was: %s", volume.uuid, failure)
+            return None
         except Exception as failure:
             LOG.warning("Volume %s cannot be changed (%s): %s", volume.uuid, volume.status, failure)
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
