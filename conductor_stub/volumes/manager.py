@@ -70,9 +70,13 @@ class VolumeManager:
 
     @endpoint
     def get_removable_volumes(
-        self, context: RequestContext, host: fields.Name, volume_uuids: list[fields.Uuid]
+        self,
+        context: RequestContext,
+        host: fields.Name,
+        volume_uuids: list[fields.Uuid],
+        pool: fields.Name | None = None,
     ) -> list[str]:
-        return self._progress.removable(host, volume_uuids)
+        return self._progress.removable(host, volume_uuids, pool)
 
     @endpoint
     def volume_done(

@@ -103,9 +103,12 @@ class VolumeProgress:
             for each in asked
         ]
 
-    def removable(self, host: str, uuids: Collection[str]) -> list[str]:
-        """Return the volumes that the backend may remove: they are deleted, or elsewhere and have left data there."""
-        return self._database.read(volumes.removable, host, uuids)
+    def removable(self, host: str, uuids: Collection[str], pool: str | None = None) -> list[str]:
+        """Return the volumes that the backend may remove: they are deleted, or elsewhere and have left data there.
+
+        :param pool: the pool to remove them from; None: an earlier agent removes them from each pool
+        """
+        return self._database.read(volumes.removable, host, uuids, pool)
 
     def done(self, context: RequestContext, attempt: Attempt, status: str) -> Volume:
         """The backend has done its part of ``status``. :raises errors.NotFound:"""

@@ -193,7 +193,7 @@ def test_volumes_that_are_where_they_belong_are_not_read(volumes: Volumes, monke
     volumes.done(gone, "deleting")
     moving = migrate(volumes, B)
     judge, read = rows._is_removable, []
-    monkeypatch.setattr(rows, "_is_removable", lambda row, host: (read.append(row.uuid), judge(row, host))[1])
+    monkeypatch.setattr(rows, "_is_removable", lambda row, *place: (read.append(row.uuid), judge(row, *place))[1])
     assert [gone] == volumes.volume_progress.removable(A[0], [here, gone, moving])
     assert [gone] == read
     assert [] == volumes.volume_progress.removable(B[0], [elsewhere, moving])

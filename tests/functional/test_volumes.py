@@ -195,6 +195,23 @@ def test_a_backend_that_was_killed_after_its_order_removes_what_it_has_made(volu
     assert [uuid] == volumes.volume_progress.removable(A[0], [uuid])
 
 
+def test_data_are_removable_from_the_pool_that_they_were_left_on(volumes: Volumes) -> None:
+    """On another pool of the backend may be all that there is. What is deleted goes from each.
+
+    An earlier agent names no pool.
+    """
+    uuid = volumes.ask(A, B)
+    volumes.backends.without_queue = {A[0]}
+    volumes.clock.advance(31)
+    volumes.volume_sweeper.sweep()
+    volumes.done(uuid, host=B[0])
+    ask = volumes.volume_progress.removable
+    assert ([uuid], [], [uuid]) == tuple(ask(A[0], [uuid], pool) for pool in (A[1], "archive", None))
+    volumes.operator.delete_volume(uuid)
+    volumes.done(uuid, "deleting", B[0])
+    assert ([uuid], [uuid]) == tuple(ask(A[0], [uuid], pool) for pool in (A[1], "archive"))
+
+
 def test_a_report_from_before_the_queue_was_gone_is_late(volumes: Volumes) -> None:
     """The agent was killed after it had sent it, and has removed what it had made. The same pool is chosen again."""
     uuid = volumes.ask(A)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from fleet.context import RequestContext
@@ -31,8 +32,10 @@ class StorageLedger:
         self.gives_parts = True
         #: Most volumes in one answer.
         self.largest = 0
-        #: Volumes that the ledger has deleted, or has elsewhere.
+        #: Volumes that the ledger has deleted.
         self.gone: set[str] = set()
+        #: Pools on which volumes that are elsewhere have left data, by uuid.
+        self.left_on: dict[str, Sequence[str]] = {}
         self.failures: list[dict[str, Any]] = []
         #: GiB of each volume that was measured, and GiB that lie there.
         self.measured: list[tuple[int, int]] = []
@@ -56,8 +59,10 @@ class StorageLedger:
         self.largest = max(self.largest, len(found[:limit]))
         return [each for each in found if each["uuid"] > (marker or "")][:limit]
 
-    def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
-        return [uuid for uuid in volume_uuids if uuid in self.gone]
+    def get_removable_volumes(
+        self, context: RequestContext, host: str, volume_uuids: list[str], pool: str
+    ) -> list[str]:
+        return [uuid for uuid in volume_uuids if uuid in self.gone or pool in self.left_on.get(uuid, ())]
 
     def volume_done(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str

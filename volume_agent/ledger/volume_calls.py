@@ -71,9 +71,12 @@ class VolumeCalls:
         answer = self._step(context, "get_host_volumes", host=host, volume_uuids=[uuid])
         return Volume.from_wire(answer[0]) if answer else None
 
-    def removable(self, context: RequestContext, host: str, uuids: Collection[str]) -> list[str]:
-        """Return those that the ledger has deleted, or has on another backend; repeated without a limit."""
-        return self._patience.call(None, self._conductor.get_removable_volumes, context, host, sorted(uuids))
+    def removable(self, context: RequestContext, host: str, uuids: Collection[str], pool: str) -> list[str]:
+        """Return those that may be removed from a pool; repeated without a limit.
+
+        The ledger has deleted them, or has them on another backend and knows that they have left data on the pool.
+        """
+        return self._patience.call(None, self._conductor.get_removable_volumes, context, host, sorted(uuids), pool)
 
     def done(self, context: RequestContext, volume: Volume, host: str) -> Volume:
         """The backend has done its part of the volume's status. Return the volume as it is then."""

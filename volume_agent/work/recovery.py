@@ -32,9 +32,11 @@ _ASKED = 500
 def recover(
     context: RequestContext, backend: Backend, calls: VolumeCalls, order: Callable[[RequestContext, str], object]
 ) -> None:
-    """A volume is removed only if the ledger has it deleted, or knows that it has left data here. All others that are not
-    expected stay: here may be all that there is of them. So does one on a wrong pool of the backend that is not on the
-    right one.
+    """Continue what was begun on a backend, and remove what was left on its pools.
+
+    A volume is removed from a pool only if the ledger has it deleted, or knows that it has left data there. All others that
+    are not expected stay: here may be all that there is of them. So does one on a wrong pool of the backend that is not on
+    the right one.
 
     A backend on which this fails counts as down until it succeeds.
 
@@ -57,13 +59,13 @@ def _recover(
     stored = backend.ask("recovery", backend.driver.volumes)
     recorded = calls.of_host(context, backend.name)
     _require_data(backend, recorded.values(), stored)
-    unrecorded = {each.uuid for each in stored} - recorded.keys()
-    removable = set(calls.removable(context, backend.name, unrecorded)) if unrecorded else set()
+    unrecorded = {(each.uuid, each.pool) for each in stored if each.uuid not in recorded}
+    removable = _removable(context, backend, calls, unrecorded)
     there = {(each.uuid, each.pool) for each in stored}
     for each in stored:
-        if each.uuid in removable or _is_left(each, recorded.get(each.uuid), backend.name, there):
+        if (each.uuid, each.pool) in removable or _is_left(each, recorded.get(each.uuid), backend.name, there):
             backend.ask("recovery", functools.partial(_remove, backend, each))
-    unknown = sorted(unrecorded - removable)
+    unknown = sorted({uuid for uuid, _pool in unrecorded - removable})
     backend.set_strays(unknown)
     if unknown:
         named = ", ".join(unknown[:_NAMED]) + (", …" if len(unknown) > _NAMED else "")
@@ -75,6 +77,22 @@ def _recover(
         elif _is_lost(volume, backend.name, there):
             kind = "Volume" if volume.snapshot_of is None else "Snapshot"
             LOG.error("%s %s (%s) is lost: it is not on %s", kind, uuid, volume.name, volume.location)
+
+
+def _removable(
+    context: RequestContext, backend: Backend, calls: VolumeCalls, found: Collection[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return those of the volumes, by uuid and pool, that may be removed from the pool.
+
+    The ledger is asked about each pool by itself: on another pool may be all that there is of a volume.
+    """
+    allowed: set[tuple[str, str]] = set()
+    for pool in sorted({pool for _uuid, pool in found}):
+        here = sorted(uuid for uuid, its_pool in found if its_pool == pool)
+        for start in range(0, len(here), _ASKED):
+            answer = calls.removable(context, backend.name, here[start : start + _ASKED], pool)
+            allowed |= {(uuid, pool) for uuid in answer}
+    return allowed
 
 
 def _require_data(backend: Backend, recorded: Iterable[Volume], stored: Collection[Stored]) -> None:
@@ -103,22 +121,21 @@ def remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, q
     """
     try:
         stored = backend.ask("comparison", backend.driver.volumes)
-        idle = sorted({each.uuid for each in stored if not queues.busy(each.uuid)})
-        for start in range(0, len(idle), _ASKED):
-            for uuid in calls.removable(context, backend.name, idle[start : start + _ASKED]):
-                queues.submit(uuid, functools.partial(_remove_left, context, backend, calls, uuid))
+        idle = {(each.uuid, each.pool) for each in stored if not queues.busy(each.uuid)}
+        for uuid, pool in sorted(_removable(context, backend, calls, idle)):
+            queues.submit(uuid, functools.partial(_remove_left, context, backend, calls, uuid, pool))
     except (OSError, Unanswered, errors.FleetError) as failure:
         LOG.warning("Backend %s is not compared with the ledger now: %s", backend.name, failure)
     except Exception:
         LOG.exception("Backend %s is not compared with the ledger now", backend.name)
 
 
-def _remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, uuid: str) -> None:
+def _remove_left(context: RequestContext, backend: Backend, calls: VolumeCalls, uuid: str, pool: str) -> None:
     try:
-        if not calls.removable(context, backend.name, [uuid]):
+        if not calls.removable(context, backend.name, [uuid], pool):
             return
         for each in backend.driver.volumes():
-            if each.uuid == uuid:
+            if (each.uuid, each.pool) == (uuid, pool):
                 _remove(backend, each)
     except (OSError, Unanswered, errors.FleetError) as failure:
         LOG.warning("Volume %s stays on backend %s until the next comparison: %s", uuid, backend.name, failure)

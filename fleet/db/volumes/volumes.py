@@ -234,23 +234,25 @@ def live(connection: sa.Connection, uuids: Collection[str]) -> Sequence[VolumeRo
     return cast("Sequence[VolumeRow]", connection.execute(_THESE_LIVE, {"wanted": list(uuids)}).all())
 
 
-def removable(connection: sa.Connection, host: str, uuids: Collection[str]) -> list[str]:
-    """Return the volumes that are deleted, or live elsewhere and have left data on the backend.
+def removable(connection: sa.Connection, host: str, uuids: Collection[str], pool: str | None = None) -> list[str]:
+    """Return the volumes that are deleted, or live elsewhere and have left data on the pool.
 
     Data of unmanaged volumes are not removed, even if they still have the name of a volume.
+
+    :param pool: of the backend; None: any of its pools, for an agent that names none
     """
     found = connection.execute(_NOT_HERE, {"wanted": list(uuids), "on_host": host})
-    return [row.uuid for row in found if _is_removable(cast("VolumeRow", row), host)]
+    return [row.uuid for row in found if _is_removable(cast("VolumeRow", row), host, pool)]
 
 
-def _is_removable(row: VolumeRow, host: str) -> bool:
+def _is_removable(row: VolumeRow, host: str, pool: str | None) -> bool:
     """:param row: of a volume that is deleted, or on no pool of the backend"""
     if row.deleted and not row.spec.get(KEPT):
         return True
-    return host not in (row.host, row.held_host) and _has_left(row, host)
-
-
-def _has_left(row: VolumeRow, host: str) -> bool:
+    if host in (row.host, row.held_host):
+        return False
+    if pool is not None:
+        return may_have_left(row, host, pool)
     return any(location.extract_host(place, "backend") == host for place in row.spec.get(LEFT, ()))
 
 

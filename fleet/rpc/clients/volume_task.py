@@ -62,10 +62,16 @@ class VolumeTaskAPI(API):
         answer: list[dict[str, object]] = self._ask(context, asked)
         return answer
 
-    def get_removable_volumes(self, context: RequestContext, host: str, volume_uuids: list[str]) -> list[str]:
-        """Return those that the ledger has deleted, or has on another backend."""
-        said = {"host": host, "volume_uuids": volume_uuids}
-        answer: list[str] = self._ask(context, Message("get_removable_volumes", said, version=_SINCE))
+    def get_removable_volumes(
+        self, context: RequestContext, host: str, volume_uuids: list[str], pool: str
+    ) -> list[str]:
+        """Return those that the ledger has deleted, or has on another backend and knows to have left data on the pool.
+
+        An older conductor answers about all pools of the backend.
+        """
+        said, newer = {"host": host, "volume_uuids": volume_uuids}, {"pool": pool}
+        asked = Message("get_removable_volumes", said, version=_SINCE, newer=newer, newer_version=_SINCE_PARTS)
+        answer: list[str] = self._ask(context, asked)
         return answer
 
     def volume_done(

@@ -381,6 +381,18 @@ def test_hosts_that_are_left_out_are_told_where_they_are_kept(conf: cfg.ConfigOp
     assert [sent] == [message["args"].get("left_out") for message in conductor.taken]
 
 
+@pytest.mark.parametrize(("serves", "sent"), [("1.24", None), ("1.25", "p1")])
+def test_a_pool_to_remove_volumes_from_is_named_where_that_is_known(
+    conf: cfg.ConfigOpts, serves: str, sent: object
+) -> None:
+    """An older conductor answers about all pools of the backend."""
+    conf.set_override("conductor", serves, group="upgrade_levels")
+    conductor = Receiver(serves, [])
+    api = clients.VolumeTaskAPI(sending(conf, conductor), conf)
+    api.get_removable_volumes(new_context(), "m1@store", [], "p1")
+    assert [sent] == [message["args"].get("pool") for message in conductor.taken]
+
+
 @pytest.mark.parametrize(("serves", "sent"), [("1.24", None), ("1.25", True)])
 def test_a_deletion_is_forced_where_that_is_known(conf: cfg.ConfigOpts, serves: str, sent: object) -> None:
     """An older conductor waits for the agent of the backend."""

@@ -467,6 +467,25 @@ def test_what_was_given_up_is_removed_without_a_restart() -> None:
     assert {there.uuid, unknown.uuid, busy.uuid} == stored(world.driver).keys()
 
 
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_a_volume_is_removed_only_from_the_pool_that_it_was_left_on(when: str) -> None:
+    """The ledger has it elsewhere, and on another pool of the backend may be all that there is of it."""
+    only, twice = volume("p2"), volume("p1")
+    world = OneBackend(fake_pools={"p1": "100", "p2": "100"})
+    for each in (only, twice, dataclasses.replace(twice, pool="p2")):
+        world.driver.create(each)
+    world.conductor.left_on = {only.uuid: ["p1"], twice.uuid: ["p1"]}
+    if when == "at the start":
+        world.recover()
+        assert [True, True] == [world.backend.is_stray(each.uuid) for each in (only, twice)]
+    else:
+        waiting = Waiting()
+        recovery.remove_left(new_context(), world.backend, world.calls, WorkQueues(waiting, slots=0))
+        waiting.run()
+    left = {(each.uuid, each.pool) for each in world.driver.volumes()}
+    assert {(only.uuid, "p2"), (twice.uuid, "p2")} == left
+
+
 def test_a_volume_that_comes_back_before_it_is_removed_stays() -> None:
     """The ledger is asked again when no other work on the volume runs."""
     made = volume()
