@@ -27,7 +27,7 @@ __all__ = ["api"]
 SLOTS, WANTED = 50, 200
 BACKENDS = ("files", "more", "few")
 #: Begin the names of files that are no volumes, and may be there.
-OF_USERS = ("disk", "unmanaged-")
+NO_VOLUMES = ("disk", "unmanaged-", ".pool-")
 PLACES = ("disks@files#a", "disks@files#b", "disks@more#c")
 
 _CONFIG = """\
@@ -153,7 +153,7 @@ def by_pool(directory: pathlib.Path) -> dict[str, dict[str, int]]:
         place: {
             path.name.partition("-")[2]: path.stat().st_size // units.Gi
             for path in (directory / location.extract_host(place, "pool")).iterdir()
-            if not path.name.startswith(OF_USERS)
+            if not path.name.startswith(NO_VOLUMES)
         }
         for place in PLACES
     }
@@ -270,7 +270,7 @@ def test_a_file_becomes_a_volume_and_a_file_again(trio: Trio, disks: pathlib.Pat
         trio.operator("unmanage_volume", name=name)
     come_to_rest(trio, disks)
     assert ([], {}) == ([point for point in points if not fired(disks, point)], stored(disks))
-    (left,) = (disks / "a").iterdir()
+    (left,) = (disks / "a").glob("[!.]*")
     assert (f"unmanaged-{made['uuid']}", b"precious") == (left.name, left.read_bytes()[:8])
     left.unlink()
     fault(disks, {})

@@ -109,7 +109,7 @@ class Disks:
 
     def files(self, pool: str) -> dict[str, int]:
         """GiB by uuid. What is no volume has its whole name."""
-        found = (self.directory / pool).iterdir()
+        found = (path for path in (self.directory / pool).iterdir() if not path.name.startswith(".pool-"))
         sizes = {path.name: path.stat().st_size // units.Gi for path in found}
         return {name.removeprefix("volume-").removeprefix("snapshot-"): size for name, size in sizes.items()}
 

@@ -85,8 +85,16 @@ class DirectoryDriver(VolumeDriver):
             "provisioned_capacity_gb": provisioned,
             "thin_provisioning_support": True,
             "thick_provisioning_support": True,
-            "location_info": f"{_LOCATION}{path}",
+            "location_info": f"{_LOCATION}{self._place(name)}",
         }
+
+    def _place(self, pool: str) -> pathlib.Path:
+        """Return the path by which agents find the pool: the mere path of one that is full and has no mark."""
+        try:
+            return self._held[pool].place()
+        except OSError as failure:
+            LOG.warning("Pool %s cannot be told from others with its path: %s", pool, failure)
+            return self._directory(pool)
 
     def volumes(self) -> Collection[Stored]:
         found: list[Stored] = []
@@ -138,18 +146,35 @@ class DirectoryDriver(VolumeDriver):
             fetched.unlink(missing_ok=True)
 
     def receive(self, volume: Volume, pool: str) -> None:
-        """The source is a file that this machine can read: on a pool of the machine, or on a shared file system."""
+        """The source is a file that this machine can read: on a pool of the machine, or on a shared file system.
+
+        Another machine may have a pool with the same path. What lies there under the name of the volume is not the volume.
+        """
         directory = self._directory(pool)
         there = volume_files.find(directory, volume.uuid)
         if there is not None and _is_source(there, volume):
             raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
         if there is None or volume.old_copy:
             source = _source_of(volume)
+            self._require_not_own(source, volume)
             self._copy(volume, source, directory)
             if there is not None and there.suffix != source.suffix:
                 # The copy has not replaced it, and one of both would be taken for the volume.
                 there.unlink()
                 whole_file.flush(directory)
+
+    def _require_not_own(self, source: pathlib.Path, volume: Volume) -> None:
+        """Refuse a pool of this backend as the place of a volume that is on another backend: its path means another machine.
+
+        The agents of earlier releases report no more than the path of a pool.
+
+        :raises FileNotFoundError:
+        """
+        if volume.held_host in (None, volume.host):
+            return
+        for name, path in self._pools.items():
+            if source.parent.samefile(path):
+                raise FileNotFoundError(f"the data of {volume.location} are not on this machine: {path} is pool {name}")
 
     def copied_percent(self, volume: Volume, pool: str) -> int | None:
         """Return the percentage from the size of the partial file, which grows as it is written; holes count as written."""
@@ -330,4 +355,7 @@ def _source_of(volume: Volume) -> pathlib.Path:
     """The file that a migration copies. :raises FileNotFoundError: it is not on this machine"""
     if volume.copy_from is None or not volume.copy_from.startswith(_LOCATION):
         raise FileNotFoundError(f"the data of {volume.location} are in no directory")
-    return volume_files.require(pathlib.Path(volume.copy_from.removeprefix(_LOCATION)), volume.uuid)
+    directory = pathlib.Path(volume.copy_from.removeprefix(_LOCATION))
+    if not directory.is_dir():
+        raise FileNotFoundError(f"the data of {volume.location} are not on this machine: there is no {directory}")
+    return volume_files.require(directory, volume.uuid)

@@ -21,7 +21,7 @@ from oslo_utils import units
 
 from fleet import errors
 from fleet.agent import commands, image
-from fleet.objects import Volume, VolumeConnection, VolumeImage
+from fleet.objects import Volume, VolumeConnection, VolumeImage, location
 from volume_agent.drivers import growth
 from volume_agent.drivers.base import Existing, Stored, VolumeDriver
 from volume_agent.drivers.blocks import Blocks
@@ -148,6 +148,7 @@ class LvmDriver(VolumeDriver):
         found = _find(there, volume.uuid)
         if found is not None and volume.copy_from == f"{_LOCATION}{there.group.name}":
             raise FileExistsError(f"pool {pool} is the one that the volume is on already, under another name")
+        _require_same_machine(volume)
         if found is not None and not volume.old_copy:
             return
         self._require_kind(volume, there)
@@ -339,6 +340,17 @@ def _require(pool: _Pool, uuid: str) -> LogicalVolume:
     if found is None:
         raise FileNotFoundError(f"group {pool.group.name} has no volume or snapshot {uuid}")
     return found
+
+
+def _require_same_machine(volume: Volume) -> None:
+    """Another machine may have a group of the same name. What is in it under the name of the volume is not the volume.
+
+    :raises FileNotFoundError:
+    """
+    if volume.held_host is None or volume.host is None:
+        return
+    if location.extract_host(volume.host, "host") != location.extract_host(volume.held_host, "host"):
+        raise FileNotFoundError(f"the data of {volume.location} are not on this machine, the one of {volume.held_host}")
 
 
 def _discard(pool: _Pool, part: str) -> None:

@@ -18,6 +18,7 @@ import pytest
 from oslo_utils import units, uuidutils
 
 from fleet import errors, json_codec
+from fleet.objects import Volume
 from tests.unit.volume_agent.builders import options, stored, volume
 from volume_agent import drivers
 from volume_agent.backends.backend import Backend, Policy
@@ -145,7 +146,7 @@ def test_an_old_copy_of_another_format_is_replaced(tmp_path: pathlib.Path) -> No
     driver.receive(dataclasses.replace(made, copy_from=location(driver, "p1"), old_copy=True), "p2")
     found = driver.connection(made.uuid, "p2")
     assert (str(tmp_path / "p2" / f"{name}.qcow2"), "qcow2") == (found.path, found.format)
-    assert [f"{name}.qcow2"] == [path.name for path in (tmp_path / "p2").iterdir()]
+    assert [f"{name}.qcow2"] == [path.name for path in (tmp_path / "p2").glob("[!.]*")]
 
 
 def test_an_old_copy_is_replaced(tmp_path: pathlib.Path) -> None:
@@ -321,6 +322,54 @@ def test_a_volume_that_migrates_keeps_its_data(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match="has no volume or snapshot"):
         other.receive(lost, "far")
     assert 1 == len(list((tmp_path / "far").iterdir()))
+
+
+def two_machines(tmp_path: pathlib.Path) -> tuple[Volume, DirectoryDriver]:
+    """A volume on ``m2`` that migrates to ``m1``. Both have a pool with the same path; the one that is there is m1's.
+
+    An old file with the name of the volume is on m1.
+    """
+    there = DirectoryDriver(options(directory_pools={"p1": str(tmp_path / "p1")}))
+    there.init_backend()
+    made = volume("p1", host="m2@store", held_host="m1@store", held_pool="p2")
+    moving = dataclasses.replace(made, copy_from=location(there, "p1"))
+    (tmp_path / "p1").rename(tmp_path / "on-m2")
+    here = directory(tmp_path)
+    here.create(made)
+    return moving, here
+
+
+def test_another_machines_directory_is_not_read_here(tmp_path: pathlib.Path) -> None:
+    """Its path may be the same. What lies here may be an old copy, and the volume would be replaced by it."""
+    moving, here = two_machines(tmp_path)
+    other = DirectoryDriver(options(directory_pools={"far": str(tmp_path / "far")}))
+    other.init_backend()
+    for receiver, pool in ((here, "p2"), (other, "far")):
+        with pytest.raises(FileNotFoundError, match="the data of m2@store#p1 are not on this machine: there is no"):
+            receiver.receive(moving, pool)
+    by_path = dataclasses.replace(moving, copy_from=f"directory:{tmp_path / 'p1'}")
+    with pytest.raises(FileNotFoundError, match="the data of m2@store#p1 are not on this machine: .*p1 is pool p1"):
+        here.receive(by_path, "p2")
+    assert {moving.uuid: ("p1", 1)} == stored(here)
+
+
+def test_a_pool_keeps_its_place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over restarts of its agent. Agents of earlier releases find it there, too.
+
+    A pool that is full is found by its path.
+    """
+    place = location(directory(tmp_path), "p1")
+    assert place == location(directory(tmp_path), "p1")
+    assert (tmp_path / "p1").samefile(place.removeprefix("directory:"))
+    (mark,) = (tmp_path / "p1").glob(".pool-*")
+    mark.rmdir()
+
+    def full(_path: pathlib.Path, **_mode: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    driver = directory(tmp_path)
+    monkeypatch.setattr(pathlib.Path, "mkdir", full)
+    assert f"directory:{tmp_path / 'p1'}" == location(driver, "p1")
 
 
 def test_a_thick_copy_occupies_its_space(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

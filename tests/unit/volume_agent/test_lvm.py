@@ -187,3 +187,14 @@ def test_an_extension_that_is_not_undone_is_not_reported(disks: Disks, undone: b
         return
     worker.run(new_context(), wanted.uuid)
     assert ("available", 20) == (ledger.volumes[wanted.uuid].status, disks.size(wanted.uuid))
+
+
+def test_a_group_of_another_machine_is_not_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have the same name. A volume of another backend of the machine is copied."""
+    disks = Disks(monkeypatch, p1="vg", far="vg2")
+    monkeypatch.setattr(pathlib.Path, "is_block_device", lambda _path: True)
+    moving = volume(host="m2@store", held_host="m1@store", held_pool="far", copy_from="lvm:vg")
+    with pytest.raises(FileNotFoundError, match="the data of m2@store#p1 are not on this machine"):
+        disks.driver.receive(moving, "far")
+    disks.driver.receive(dataclasses.replace(moving, host="m1@other"), "far")
+    assert [f"volume-{moving.uuid}"] == list(disks.groups["vg2"].made)
