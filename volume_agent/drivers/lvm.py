@@ -76,8 +76,8 @@ class LvmDriver(VolumeDriver):
     def init_backend(self) -> None:
         for name, pool in self._pools.items():
             volumes = pool.group.volumes()
-            if pool.thin and pool.thin not in {each.name for each in volumes}:
-                raise FileNotFoundError(f"pool {name}: group {pool.group.name} has no thin pool {pool.thin}")
+            if pool.thin:
+                _require_thin_pool(name, pool, volumes)
             for each in volumes:
                 if _PART_NAME.fullmatch(each.name) and pool.holds(each):
                     LOG.info("Removing %s/%s, which a crash has left half-made", pool.group.name, each.name)
@@ -294,6 +294,17 @@ def _pool(name: str, place: str, group: Callable[[str], VolumeGroup]) -> _Pool:
         reason = f"{name} has {place!r}, which is neither a volume group nor GROUP/POOL"
         raise errors.ConfigError(option="lvm_pools", reason=reason)
     return _Pool(group(where), thin)
+
+
+def _require_thin_pool(name: str, pool: _Pool, volumes: Collection[LogicalVolume]) -> None:
+    """:raises OSError: the thin pool is not there, or a guest could read in new blocks what others have written"""
+    where = f"pool {name}: group {pool.group.name}"
+    found = [each for each in volumes if each.name == pool.thin and each.kind == _THIN_POOL]
+    if not found:
+        raise FileNotFoundError(f"{where} has no thin pool {pool.thin}")
+    if not found[0].zeroes:
+        advice = f"set it by 'lvchange --zero y {pool.group.name}/{pool.thin}'"
+        raise OSError(f"{where} has the thin pool {pool.thin}, which does not zero new blocks: {advice}")
 
 
 def _thin_capacity(pool: _Pool) -> tuple[float, float]:

@@ -20,7 +20,8 @@ class LogicalVolume:
     """``size`` in bytes. ``pool`` is its thin pool, or empty. ``data_percent`` is the written part of a thin pool, or
     of a thin volume that is active.
 
-    ``attributes`` are those of ``lvs``: the first letter is the kind of the volume, the sixth "o" if it is open.
+    ``attributes`` are those of ``lvs``: the first letter is the kind of the volume, the sixth "o" if it is open, the eighth
+    "z" if the blocks of a thin pool are zeroed before they are used.
     """
 
     name: str
@@ -43,6 +44,10 @@ class LogicalVolume:
     @property
     def is_open(self) -> bool:
         return self.attributes[5:6] == "o"
+
+    @property
+    def zeroes(self) -> bool:
+        return self.attributes[7:8] == "z"
 
 
 class VolumeGroup:

@@ -198,3 +198,29 @@ def test_a_group_of_another_machine_is_not_read_here(monkeypatch: pytest.MonkeyP
         disks.driver.receive(moving, "far")
     disks.driver.receive(dataclasses.replace(moving, host="m1@other"), "far")
     assert [f"volume-{moving.uuid}"] == list(disks.groups["vg2"].made)
+
+
+THIN_POOLS = [
+    ("it zeroes new blocks", [LogicalVolume("tp", 40 * GIB, attributes="twi-aotz--")], None),
+    (
+        "it hands out what others have written",
+        [LogicalVolume("tp", 40 * GIB, attributes="twi-aot---")],
+        "lvchange --zero y",
+    ),
+    ("it is a plain volume", [LogicalVolume("tp", 40 * GIB)], "pool p1: group vg has no thin pool tp"),
+    ("it is not there", [], "pool p1: group vg has no thin pool tp"),
+]
+
+
+@pytest.mark.parametrize(("_what", "there", "said"), THIN_POOLS, ids=[case[0] for case in THIN_POOLS])
+def test_a_thin_pool_must_zero(
+    monkeypatch: pytest.MonkeyPatch, _what: str, there: list[LogicalVolume], said: str | None
+) -> None:
+    """The space of a thin volume is trusted to be zeros. Otherwise the backend is down, and says which pool it is."""
+    disks = Disks(monkeypatch, p1="vg/tp")
+    disks.groups["vg"].made = {each.name: each for each in there}
+    if said is None:
+        disks.driver.init_backend()
+        return
+    with pytest.raises(OSError, match=said):
+        disks.driver.init_backend()
