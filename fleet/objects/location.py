@@ -44,6 +44,13 @@ def append_host(host: str | None, pool: str | None) -> str | None:
     return f"{host}#{pool}" if host and pool else host
 
 
+def require_pool(pool: str, field: str) -> None:
+    """Refuse a name of a pool that cannot be read out of a location. :raises errors.InvalidInput: naming the field"""
+    if "#" in pool:
+        reason = f"must not contain #, which is between backend and pool of a location, got {pool!r:.60}"
+        raise errors.InvalidInput(field=field, reason=reason)
+
+
 def hosts_are_equivalent(one: str | None, other: str | None) -> bool:
     """Return True if both locations are on the same backend."""
     if not one or not other:

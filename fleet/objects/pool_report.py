@@ -62,6 +62,7 @@ class PoolReport:
     def from_wire(cls, data: object, field: str = "report") -> PoolReport:
         """:raises errors.InvalidInput: naming the field"""
         report = fields.parse(cls, data, field)
+        location.require_pool(report.pool, f"{field}.pool")
         if len(report.capabilities) > MOST_CAPABILITIES:
             reason = f"has {len(report.capabilities)} keys, at most {MOST_CAPABILITIES} are allowed"
             raise errors.InvalidInput(field=f"{field}.capabilities", reason=reason)

@@ -27,6 +27,8 @@ from volume_agent.drivers.base import VolumeDriver
 
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+#: Options whose keys are names of pools.
+_POOLS = ("directory_pools", "lvm_pools", "fake_pools")
 _HANGS = "its driver does not answer: its storage hangs"
 
 
@@ -203,11 +205,20 @@ def sections(conf: cfg.ConfigOpts) -> Sequence[str]:
     return found
 
 
+def _require_names(option: str, names: Collection[str]) -> None:
+    """:raises errors.ConfigError: a pool has a name that cannot be read out of ``machine@section#pool``"""
+    for name in names:
+        if "#" in name:
+            raise errors.ConfigError(option=option, reason=f"names pool {name!r}, which must not contain #")
+
+
 def _load(conf: cfg.ConfigOpts, section: str) -> Backend:
     options = volume_conf.options_of(conf, section)
     if not options.volume_driver:
         reason = f"is not set in [{section}] nor in [{volume_conf.DEFAULTS}]: choose directory, lvm or fake"
         raise errors.ConfigError(option="volume_driver", reason=reason)
+    for option in _POOLS:
+        _require_names(option, getattr(options, option))
     driver = drivers.driver_class(options.volume_driver)(options)
     policy = Policy.of(options, section, conf.storage_availability_zone)
     # Simulated storage does not hang, and there may be thousands of backends.

@@ -15,11 +15,12 @@ from fleet import context as fleet_context
 from fleet import errors, json_codec
 from fleet.agent.patience import UNKNOWN_OUTCOME
 from fleet.agent.presence import Presence
-from fleet.objects import PoolReport, fields
+from fleet.objects import PoolReport, fields, location
 from fleet.rpc.clients import VolumeTaskAPI
 from volume_agent.backends.backend import Backend
 
 LOG = logging.getLogger(__name__)
+_NAME = "the name of a pool"
 
 BINARY = "fleet-volume"
 TOPIC = "volume"
@@ -97,7 +98,7 @@ class Reporter:
 def _has_a_name(report: PoolReport) -> bool:
     """Log a pool whose name no message can have, and return False. Its backend is not reported: a pool left out is gone."""
     try:
-        fields.parse(fields.Name, report.pool, "the name of a pool")
+        location.require_pool(fields.parse(fields.Name, report.pool, _NAME), _NAME)
     except errors.InvalidInput as wrong:
         LOG.error("The pools of %s are not reported: %s", report.host, wrong.message)
         return False

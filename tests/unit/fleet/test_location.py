@@ -84,6 +84,12 @@ def test_a_report_without_sense_is_refused(_name: str, capabilities: dict[str, A
         PoolReport.from_wire({"host": "m@b", "pool": "p", "capabilities": capabilities})
 
 
+def test_a_pool_that_no_location_can_name_is_refused() -> None:
+    """``m@b#fast#1`` would be read as a backend without a pool."""
+    with pytest.raises(errors.InvalidInput, match="report.pool must not contain #.*'fast#1'"):
+        PoolReport.from_wire({"host": "m@b", "pool": "fast#1", "capabilities": GOOD})
+
+
 def test_a_report_keeps_what_only_filters_read() -> None:
     """Free-form capabilities are stored as they were sent."""
     capabilities = {**GOOD, "max_over_subscription_ratio": "auto", "QoS_support": True, "speed": {"rpm": 7200}}

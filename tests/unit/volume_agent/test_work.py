@@ -647,6 +647,7 @@ def test_a_backend_that_cannot_be_used_is_down(
         ({"free_capacity_gb": float("inf")}, ["p1", "p2"]),
         ({"pool_name": ""}, []),
         ({"pool_name": None}, []),
+        ({"pool_name": "p#2"}, []),
     ],
 )
 def test_a_report_that_no_message_can_carry(
