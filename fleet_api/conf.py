@@ -93,7 +93,11 @@ OPTS = [
         "a new connection they begin when it opens.",
     ),
     cfg.IntOpt(
-        "idle_timeout", default=60, min=1, help="Seconds after which a connection on which nothing is sent is closed."
+        "idle_timeout",
+        default=60,
+        min=1,
+        help="Seconds after which a connection on which nothing is sent is closed; also one whose client takes nothing of "
+        "an answer for so long.",
     ),
     cfg.IntOpt("max_body", default=262_144, min=1024, help="Bytes of the largest body that is accepted; else 413."),
     cfg.IntOpt("max_limit", default=1000, min=1, help="Most servers in one answer. The answer links to the next ones."),

@@ -6,7 +6,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
+import socket
+import struct
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +39,8 @@ _MOST_HEADERS = 65_536
 _LOOK_EVERY_S = 1
 #: Threads that one user leaves to others, at least.
 _LEFT_TO_OTHERS = 2
+#: Closes a connection at once: what its client has not taken is dropped, by the kernel as well.
+_AT_ONCE = struct.pack("ii", 1, 0)
 _closed = rate_limited_log.RateLimit()
 
 
@@ -100,15 +108,23 @@ class HTTPServer:
 
 
 class _Channel(channel.HTTPChannel):
-    """A connection, which knows since when it waits for the rest of a request.
+    """A connection, which knows since when it waits for the rest of a request, and since when its client takes nothing.
 
     A client that sends a byte now and then is never idle. So the time of a whole request is limited, and for a new
     connection the time until its first request.
+
+    A client may send many requests and take no answer. So a request is begun when all earlier answers are with the
+    kernel: no thread works, or waits in waitress for room, on behalf of such a client.
     """
 
     def __init__(self, server: _Server, *rest: object, **named: Any) -> None:
         super().__init__(server, *rest, **named)
         self.waits_since: float | None = time.monotonic()
+        #: A request has come whole, and is to be begun when the earlier answers are gone.
+        self.holds_request = False
+        self._sent = 0
+        #: How many bytes the client had taken when it was seen to leave some, and since when it has taken no more.
+        self._taken: tuple[int, float] | None = None
         if server.has_enough_of(self.addr[0]):
             self.will_close = True
 
@@ -119,6 +135,55 @@ class _Channel(channel.HTTPChannel):
         elif self.waits_since is None:
             self.waits_since = time.monotonic()
         return done
+
+    def writable(self) -> object:
+        return self.holds_request or super().writable()
+
+    def handle_write(self) -> None:
+        super().handle_write()
+        with self.requests_lock:
+            if self.holds_request and self.connected and not self.total_outbufs_len:
+                self.holds_request = False
+                self.server.add_task(self)
+
+    def send(self, data: bytes, do_close: bool = True) -> int:
+        sent: int = super().send(data, do_close)
+        self._sent += sent
+        return sent
+
+    def takes_nothing_s(self, now: float) -> float:
+        """Return for how long the client has taken nothing of what there is for it; 0 if it takes it, or there is nothing.
+
+        The kernel asks for more only when much of what it has is gone. So what it still has counts as not taken.
+        """
+        queued = _queued(self.socket)
+        if not queued and not self.total_outbufs_len:
+            self._taken = None
+            return 0.0
+        taken = self._sent - queued
+        if self._taken is None:
+            self._taken = taken, now
+        elif self._taken[0] != taken:
+            self._taken = taken, now
+            self.last_activity = time.time()
+        return now - self._taken[1]
+
+    def close_at_once(self) -> None:
+        """Close the connection though its client takes nothing. A thread that waits for room goes on, and fails."""
+        self.will_close = True
+        with contextlib.suppress(AttributeError, OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.handle_close()
+
+
+def _queued(connection: socket.socket | None) -> int:
+    """Return how many bytes the kernel has for the client; 0 if another thread has closed the connection meanwhile."""
+    if connection is None:
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except (OSError, ValueError):
+        return 0
 
 
 class _Server(server.TcpWSGIServer):
@@ -146,14 +211,26 @@ class _Server(server.TcpWSGIServer):
             return True
         return False
 
+    def add_task(self, task: _Channel) -> None:
+        """Have the oldest request of a channel answered, if nothing is left of earlier answers; else later."""
+        if task.total_outbufs_len:
+            task.holds_request = True
+        else:
+            super().add_task(task)
+
     def maintenance(self, now: float) -> None:
-        """Close connections that are idle, and those whose request has not come whole in time."""
-        super().maintenance(now)
-        late = time.monotonic() - self._request_s
-        for each in self.active_channels.values():
-            if not each.requests and each.waits_since is not None and each.waits_since < late:
+        """Close connections that are idle, whose clients take no answer, or whose request has not come whole in time."""
+        at, idle_s = time.monotonic(), self.adj.channel_timeout
+        for each in list(self.active_channels.values()):
+            if each.takes_nothing_s(at) > idle_s:
+                # Not by will_close: waitress looks at that when the kernel has room, which may be never.
+                each.close_at_once()
+                self._say(f"has taken nothing of an answer for {idle_s} s", each.addr[0])
+            elif not each.requests and each.waits_since is not None and each.waits_since < at - self._request_s:
                 each.will_close = True
                 self._say(f"has sent no whole request for {self._request_s} s", each.addr[0])
+            elif not each.requests and each.last_activity < now - idle_s:
+                each.will_close = True
 
     @staticmethod
     def _say(what: str, address: str) -> None:
