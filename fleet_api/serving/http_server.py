@@ -136,6 +136,14 @@ class _Channel(channel.HTTPChannel):
             self.waits_since = time.monotonic()
         return done
 
+    def send_continue(self) -> None:
+        """Ask for the body of a request, but if there is none, or the request is refused without it.
+
+        waitress would wait for a body after that, and never answer.
+        """
+        if not self.request.completed:
+            super().send_continue()
+
     def writable(self) -> object:
         return self.holds_request or super().writable()
 

@@ -196,3 +196,15 @@ def test_a_client_that_reads_slowly(application: Application) -> None:
             assert client.recv(8192)
             time.sleep(0.05)
         assert not is_cut(client, 0)
+
+
+def test_a_request_that_waits_for_a_word_before_its_body(port: int) -> None:
+    """It is asked for the body. One without a body is answered, and one whose body is too long is refused, at once."""
+    for length, expected in ((None, b"200 OK"), (0, b"200 OK"), (2, b"100 Continue"), (999_999_999, b"413 ")):
+        sent = b"" if length is None else b"Content-Length: %d\r\n" % length
+        with socket.create_connection(("127.0.0.1", port), 30) as client, client.makefile("rb") as answer:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n%s\r\n" % sent)
+            assert answer.readline().startswith(b"HTTP/1.1 " + expected), length
+            if length == 2:
+                client.sendall(b"ab")
+                assert [b"\r\n", b"HTTP/1.1 200 OK\r\n"] == [answer.readline() for _line in range(2)]
