@@ -772,6 +772,39 @@ def test_a_host_that_is_none(client: testing.TestClient, host: str) -> None:
     assert 400 == client.simulate_get("/v2.1/servers", headers={"Host": host}).status_code
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Forwarded-Host": 'x"><script>'},
+        {"X-Forwarded-Host": "localhost:99@evil"},
+        {"X-Forwarded-Host": ""},
+        {"X-Forwarded-Host": "a b, cloud.example"},
+        {"X-Forwarded-Proto": "javascript"},
+        {"X-Forwarded-Proto": ""},
+        {"Forwarded": 'host="a b"'},
+        {"Forwarded": "host=cloud.example;proto=ftp"},
+    ],
+)
+def test_a_proxy_that_names_no_host_or_scheme(client: testing.TestClient, headers: dict[str, str]) -> None:
+    """What becomes a part of links is held to the rule for the header Host, whoever has sent it."""
+    assert 400 == client.simulate_get("/", headers=headers).status_code
+
+
+@pytest.mark.parametrize(
+    ("headers", "root"),
+    [
+        ({"X-Forwarded-Proto": "HTTPS", "X-Forwarded-Host": "cloud.example:8774"}, "https://cloud.example:8774"),
+        ({"X-Forwarded-Proto": "https, http", "X-Forwarded-Host": "cloud.example, inner"}, "https://cloud.example"),
+        ({"Forwarded": 'host="[::1]:80";proto=https, host=inner'}, "https://[::1]:80"),
+        ({"Forwarded": "for=10.0.0.1", "Host": "localhost:1"}, "http://localhost:1"),
+    ],
+)
+def test_links_behind_proxies(client: testing.TestClient, headers: dict[str, str], root: str) -> None:
+    """They have what the first proxy was asked for."""
+    answer = client.simulate_get("/v2.1", headers=headers)
+    assert f"{root}/v2.1/" == answer.json["version"]["links"][0]["href"]
+
+
 @pytest.mark.parametrize("host", ["localhost", "localhost:8774", "127.0.0.1:1", "[::1]:8774", "[::1]"])
 def test_hosts(client: testing.TestClient, host: str) -> None:
     """Names and addresses, with a port or without."""
