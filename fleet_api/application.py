@@ -16,6 +16,7 @@ from falcon import media
 from oslo_config import cfg
 
 from fleet_api.access import known_projects, tokens
+from fleet_api.access.attempts import Attempts
 from fleet_api.access.identity import Identity, is_public
 from fleet_api.access.projects import Projects
 from fleet_api.access.rules import DOCUMENT, SESSION
@@ -62,12 +63,13 @@ def application(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams | N
     :param streams: to end the streams of events when the server stops
     :raises errors.ConfigError: the files of users, or the options of keystone, cannot be used
     """
-    served = routes(conductor, conf, streams or streams_of(conf))
+    attempts = Attempts()
+    served = routes(conductor, conf, streams or streams_of(conf), attempts)
     document = Route(DOCUMENT, openapi.OpenAPI(served))
     in_path = project_paths.ProjectPaths(route.path for route in served)
     middleware: Any = [
         well_formed.WellFormed(),
-        Identity(conf, guarded([*served, document])),
+        Identity(conf, guarded([*served, document]), attempts),
         in_path,
         microversions.Negotiation(),
         page.Browsers(conf),
@@ -99,8 +101,13 @@ def streams_of(conf: cfg.ConfigOpts) -> Streams:
     return Streams(conf.api.event_streams, of_user)
 
 
-def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list[Route]:
-    """All paths but those of the page and of the document of the API."""
+def routes(
+    conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams, attempts: Attempts | None = None
+) -> list[Route]:
+    """All paths but those of the page and of the document of the API.
+
+    :param attempts: those of all that take passwords; without them, wrong ones count for these routes alone
+    """
     discovery, images = microversions.Discovery(), Images(conductor)
     found = [
         Route("/", discovery),
@@ -110,7 +117,7 @@ def routes(conductor: Conductor, conf: cfg.ConfigOpts, streams: Streams) -> list
         Route(microversions.NETWORK.path, discovery, "network"),
         Route(events.PATH, Events(conductor, streams)),
         Route(doctor.PATH, doctor.Doctor(conductor)),
-        Route(SESSION, Sessions(conf)),
+        Route(SESSION, Sessions(conf, attempts or Attempts())),
     ]
     for root, below in (
         (_ROOT, _compute(conductor, conf)),

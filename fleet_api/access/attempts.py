@@ -3,17 +3,19 @@
 
 After a few failures each further attempt has to wait, twice as long each time. An address that fails with many names
 has to wait as well, except for names that have signed in from it. Failures are forgotten after a quarter of an hour.
-Called by :mod:`fleet_api.access.identity`.
+Called by :mod:`fleet_api.access.identity` and :mod:`fleet_api.access.sessions`, which are all that take passwords of users.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
 from collections.abc import Callable
 
 import cachetools
+import falcon
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
@@ -61,6 +63,13 @@ class Attempts:
             trusted = (name, address) in self._trusted
         wait_s = of_name.wait_s(FREE_OF_NAME, _LONGEST_OF_NAME_S, now)
         return wait_s if trusted else max(wait_s, of_address.wait_s(FREE_OF_ADDRESS, _LONGEST_OF_ADDRESS_S, now))
+
+    def admit(self, name: str, address: str) -> None:
+        """:raises falcon.HTTPTooManyRequests: ``name`` must not be tried from ``address`` yet"""
+        wait_s = math.ceil(self.wait_s(name, address))
+        if wait_s:
+            said = f"Too many sign-ins have failed. The next one is possible in {wait_s} s."
+            raise falcon.HTTPTooManyRequests(description=said, retry_after=wait_s)
 
     def failed(self, name: str, address: str) -> None:
         with self._lock:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 import pathlib
 from collections.abc import Callable, Mapping
 
@@ -49,14 +48,15 @@ _NOBODY = User("", "", [])
 class Identity:
     """Middleware: sets ``request.context.caller``, and returns its request id in the answer."""
 
-    def __init__(self, conf: cfg.ConfigOpts, guarded: Mapping[tuple[str, str], str]) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, guarded: Mapping[tuple[str, str], str], attempts: Attempts) -> None:
         """:param guarded: the rule that each responder names, by method and route
+        :param attempts: the same for all that take passwords
         :raises errors.ConfigError: the files of users cannot be used
         """
         #: Returns the sender of a request, or raises; None: every sender is the administrator.
         self._sender: Callable[[falcon.Request], User] | None = None
         if conf.api.auth_strategy == HTTP_BASIC:
-            self._sender = _Passwords(_users(conf)).sender
+            self._sender = _Passwords(_users(conf), attempts).sender
         elif conf.api.auth_strategy == KEYSTONE:
             self._sender = tokens.sender
         self._policies = Policies(conf, guarded)
@@ -205,19 +205,16 @@ def credential_of(strategy: str) -> Callable[[str, str, Mapping[str, str]], str]
 class _Passwords:
     """Senders of ``auth_strategy = http_basic``."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, attempts: Attempts) -> None:
         self._users = users
-        self._attempts = Attempts()
+        self._attempts = attempts
 
     def sender(self, request: falcon.Request) -> User:
         """:raises falcon.HTTPUnauthorized: falcon.HTTPTooManyRequests: falcon.HTTPServiceUnavailable:"""
         name, password = _credentials(request)
         address = request.remote_addr or ""
         if not self._users.is_remembered(name, password):
-            wait_s = self._attempts.wait_s(name, address)
-            if wait_s:
-                said = f"Too many sign-ins have failed. The next one is possible in {math.ceil(wait_s)} s."
-                raise falcon.HTTPTooManyRequests(description=said, retry_after=math.ceil(wait_s))
+            self._attempts.admit(name, address)
         try:
             user = self._users.authenticate(name, password)
         except Busy:

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from fleet.objects import fields
 from fleet_api.access import identity, tokens
+from fleet_api.access.attempts import Attempts
 from fleet_api.conf import KEYSTONE
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.faults import Fault, NotHere
@@ -40,6 +41,11 @@ class _Known:
     project: fields.Name
     domain: fields.Name = "Default"
 
+    @property
+    def full_name(self) -> str:
+        """The user whom these name. keystone may take a name in capitals for the same, by its database."""
+        return f"{self.username} of domain {self.domain}".casefold()
+
 
 class SessionShown(TypedDict):
     user_id: str | None
@@ -56,7 +62,8 @@ _SESSION = answers.Answer({"session": SessionShown})
 class Sessions:
     """:raises errors.ConfigError: the options of keystone cannot be used"""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, attempts: Attempts) -> None:
+        self._attempts = attempts
         self._options: Any = None
         if conf.api.auth_strategy == KEYSTONE:
             tokens.register_opts(conf)
@@ -85,10 +92,16 @@ class Sessions:
     @answers.gives(_SESSION)
     @bodies.takes(bodies.Body(entire=_Known))
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
-        """Get a token of keystone for a browser, as a cookie. :raises Fault: the password is wrong, or keystone is away"""
+        """Get a token of keystone for a browser, as a cookie.
+
+        :raises Fault: the password is wrong, or keystone is away
+        :raises falcon.HTTPTooManyRequests: too many were wrong
+        """
         if self._options is None:
             raise NotHere("Signing in with a name and a password for keystone")
         known = bodies.entire(request, _Known)
+        name, address = known.full_name, request.remote_addr or ""
+        self._attempts.admit(name, address)
         exceptions = tokens.imported("keystoneauth1.exceptions")
         plugin = tokens.imported("keystoneauth1.identity").Password(
             auth_url=self._options.www_authenticate_uri or self._options.auth_url,
@@ -106,11 +119,13 @@ class Sessions:
             left_s = timeutils.delta_seconds(timeutils.utcnow(True), access.expires)
             shown = {"user_id": access.user_id, "project_id": access.project_id, "roles": access.role_names}
         except exceptions.Unauthorized:
+            self._attempts.failed(name, address)
             raise Fault(401, "The name, the password or the project is wrong.") from None
         except Exception as failure:
             # An answer in no form of keystone, such as that of a proxy, is a KeyError, among others.
             LOG.error("Cannot sign in with keystone: %s: %s", type(failure).__name__, failure)
             raise Fault(503, f"keystone cannot be asked: {type(failure).__name__}.") from None
+        self._attempts.succeeded(name, address)
         response.set_cookie(
             tokens.COOKIE,
             access.auth_token,

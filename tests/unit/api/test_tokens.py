@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import logging
 import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -15,7 +16,8 @@ import falcon
 import pytest
 import requests
 from falcon import testing
-from keystoneauth1 import adapter, exceptions
+from keystoneauth1 import access, adapter, exceptions
+from keystoneauth1.identity.generic import password
 from keystonemiddleware import auth_token
 from keystonemiddleware.auth_token import _exceptions, _identity
 from oslo_config import cfg
@@ -24,7 +26,7 @@ from fleet import errors
 from fleet.checks import findings, option_check
 from fleet.objects.quota import Quota
 from fleet_api import conf as api_conf
-from fleet_api.access import tokens
+from fleet_api.access import attempts, tokens
 from fleet_api.application import application
 from tests.unit.api.test_requests import FewServers
 from tests.worlds.http_conductor import HttpConductor
@@ -326,6 +328,60 @@ def test_quotas_of_a_project_that_keystone_does_not_know(
     asked.clear()
     assert 200 == client.simulate_get("/v2.1/os-quota-sets/p").status_code
     assert [] == asked
+
+
+def test_who_guesses_passwords_of_keystone_has_to_wait(
+    tmp_path: pathlib.Path,
+    conductor: FewServers,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With the page's form, as with ``http_basic``: guesses are logged, and keystone is not asked meanwhile."""
+    asked: list[tuple[str, str]] = []
+
+    def refuse(plugin: password.Password, _session: object) -> None:
+        asked.append((plugin._username, plugin._password))
+        raise exceptions.Unauthorized
+
+    monkeypatch.setattr(password.Password, "get_access", refuse)
+    client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
+
+    def sign_in(name: str, word: str, address: str = "10.0.0.1") -> testing.Result:
+        body = json.dumps({"username": name, "password": word, "project": "p"})
+        return client.simulate_post("/fleet/v1/session", body=body, remote_addr=address)
+
+    with caplog.at_level(logging.WARNING):
+        codes = [sign_in(("alice", "ALICE")[number % 2], f"guess-{number}").status_code for number in range(7)]
+    assert ([401] * 5 + [429] * 2, 5) == (codes, len(asked))
+    said = "The sign-in of user alice of domain default from 10.0.0.1 has failed"
+    assert 5 == len([each for each in caplog.messages if said in each])
+    assert "guess" not in caplog.text
+    refused = sign_in("alice", "right")
+    assert (429, True) == (refused.status_code, int(refused.headers["Retry-After"]) >= 1)
+    assert [401, 401] == [sign_in("bob", "x").status_code, sign_in("alice", "x", "10.0.0.2").status_code]
+
+
+def test_a_name_that_has_signed_in_with_keystone_is_not_held_up(
+    tmp_path: pathlib.Path, conductor: FewServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its failures are forgotten, and guesses of other names from its address do not count for it."""
+    monkeypatch.setattr(attempts, "FREE_OF_ADDRESS", 6)
+
+    def answer(plugin: password.Password, _session: object) -> access.AccessInfo:
+        if plugin._password != "right":
+            raise exceptions.Unauthorized
+        return access.create(body=a_token(), auth_token="t")
+
+    monkeypatch.setattr(password.Password, "get_access", answer)
+    client = testing.TestClient(application(conductor, configured(tmp_path, **COMPLETE)))
+
+    def sign_in(name: str, word: str) -> int:
+        body = json.dumps({"username": name, "password": word, "project": "p"})
+        return client.simulate_post("/fleet/v1/session", body=body).status_code
+
+    assert [401] * 4 + [200] == [sign_in("alice", word) for word in ("a", "b", "c", "d", "right")]
+    assert [401, 401, 429] == [sign_in(name, "a") for name in ("bob", "carol", "dave")]
+    assert [401, 200] == [sign_in("alice", word) for word in ("a", "right")]
 
 
 def signed_in(application: WSGIApplication, role: str) -> WSGIApplication:
