@@ -61,8 +61,8 @@ def fitting(refusal: Exception, wanted: int, spec: Mapping[str, object], failed:
 
 def needed(wanted: int, spec: Mapping[str, object], failed: int) -> int:
     """Return the number of ``wanted`` builds that must be placed together. The arguments are those of :func:`fitting`."""
-    # Earlier releases accepted names that are refused now.
-    request = BuildRequest.from_wire({**spec, "name": ""})
+    # Earlier releases accepted names and keys that are refused now.
+    request = BuildRequest.from_wire({**spec, "name": "", "metadata": {}})
     return max(request.fewest - (request.num_instances - wanted - failed), 1)
 
 

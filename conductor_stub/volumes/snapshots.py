@@ -48,7 +48,7 @@ class SnapshotIntake:
         context: RequestContext,
         volume: fields.Name,
         name: uuid_like.GivenText = "",
-        metadata: fields.Texts | None = None,
+        metadata: fields.Metadata | None = None,
         description: fields.Text = "",
     ) -> SnapshotView:
         """:raises errors.NotFound: errors.Conflict: errors.PoolSpaceUnavailable:"""

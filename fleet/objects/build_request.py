@@ -68,7 +68,7 @@ class BuildRequest:
     scheduler_hints: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
     group: fields.Text = ""
     ignore_hosts: list[fields.Name] = dataclasses.field(default_factory=list)
-    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    metadata: fields.Metadata = dataclasses.field(default_factory=dict)
     description: fields.Text = ""
     tags: Tags = dataclasses.field(default_factory=list)
     max_attempts: fields.Positive | None = None

@@ -20,12 +20,26 @@ from fleet.objects.host_name import HostName
 
 #: nova's limits.
 MOST_TAGS, LONGEST_TAG, MOST_METADATA = 50, 60, 128
+_NOT_IN_TAGS = frozenset("/,?#%\\")
 
 
 def _plain_tag(tag: str) -> str:
-    if "/" in tag or "," in tag:
-        raise ValueError("a tag may not contain / or ,")
+    """Refuse what would end a path of a client, or lead out of it: clients put a tag there without quoting it."""
+    if not _NOT_IN_TAGS.isdisjoint(tag) or tag in (".", ".."):
+        raise ValueError(
+            f"must not have one of the characters '{''.join(sorted(_NOT_IN_TAGS))}', and not be '.' or '..'"
+        )
     return tag
+
+
+def _settable(metadata: dict[str, str | None]) -> dict[str, str | None]:
+    for key, value in metadata.items():
+        if value is not None:
+            try:
+                fields.METADATA_KEY.check(key)
+            except ValueError as wrong:
+                raise ValueError(f"has a key that {wrong}") from None
+    return metadata
 
 
 def _once(tags: list[str]) -> list[str]:
@@ -39,8 +53,18 @@ DiskConfig = Literal["AUTO", "MANUAL"]
 NEWER = {"access_ip_v4": "1.18", "access_ip_v6": "1.18", "hostname": "1.18", "disk_config": "1.19"}
 #: Sorted, each tag once.
 Tags = Annotated[list[Tag], pydantic.Field(max_length=MOST_TAGS), pydantic.AfterValidator(_once)]
+#: Those that only earlier releases accepted, too.
+_FormerTags = Annotated[list[fields.Name], pydantic.Field(max_length=MOST_TAGS)]
 #: Keys and values that are set, none of them removed.
-NewMetadata = Annotated[dict[fields.Name, fields.Text], pydantic.Field(max_length=MOST_METADATA)]
+NewMetadata = Annotated[dict[fields.MetadataKey, fields.Text], pydantic.Field(max_length=MOST_METADATA)]
+#: One key with its value.
+OneMetadata = Annotated[NewMetadata, pydantic.Field(min_length=1, max_length=1)]
+#: None removes a key. It may be one that only earlier releases accepted.
+ChangedMetadata = Annotated[
+    dict[fields.Name, fields.Text | None],
+    pydantic.Field(max_length=MOST_METADATA),
+    pydantic.AfterValidator(_settable),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +79,7 @@ class Changes:
 
     name: uuid_like.GivenName | None = None
     description: fields.Text | None = None
-    metadata: Annotated[dict[fields.Name, fields.Text | None], pydantic.Field(max_length=MOST_METADATA)] | None = None
+    metadata: ChangedMetadata | None = None
     replace_metadata: fields.Flag = False
 
     @classmethod
@@ -87,7 +111,7 @@ class InstanceChanges(Changes):
 
     tags: Tags | None = None
     add_tags: Tags = dataclasses.field(default_factory=list)
-    remove_tags: Tags = dataclasses.field(default_factory=list)
+    remove_tags: _FormerTags = dataclasses.field(default_factory=list)
     access_ip_v4: AccessV4 | None = None
     access_ip_v6: AccessV6 | None = None
     hostname: HostName | None = None

@@ -70,16 +70,28 @@ class Matching:
     allowed: str
 
     def __get_pydantic_core_schema__(self, source: object, handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: pydantic.GetJsonSchemaHandler) -> JSONObject:
         return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
-    def _check(self, text: str) -> str:
+    def check(self, text: str) -> str:
+        """Return ``text``. :raises ValueError: it does not match"""
         if re.fullmatch(self.pattern, text) is None:
             shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
             raise ValueError(f"must be {self.allowed}, got '{control_characters.one_line(shown)}'")
         return text
+
+
+METADATA_KEY = Matching(
+    r"(?!\.{1,2}$)[a-zA-Z0-9\-_:. ]{1,255}",
+    "1 to 255 ASCII letters, digits, blanks and characters of '-_:.', and neither '.' nor '..'",
+)
+#: A key of metadata, as nova and cinder have it. Clients put it into paths of requests without quoting it, and HTTP
+#: libraries resolve dot segments: with the key ``../../ID`` they would send a request about another object.
+MetadataKey = Annotated[Name, METADATA_KEY]
+#: Metadata that a request sets. What is stored is :data:`Texts`: earlier releases accepted other keys.
+Metadata = Annotated[dict[MetadataKey, Text], pydantic.Field(max_length=128)]
 
 
 @functools.cache

@@ -77,11 +77,21 @@ PublicKey = Annotated[
 ]
 
 
+#: A name of a key pair, as nova has it. It stands in paths, as :data:`fields.MetadataKey` does.
+PairName = Annotated[
+    fields.Name,
+    fields.Matching(
+        r"(?!\.{1,2}$)[a-zA-Z0-9._\-@ ]{1,255}",
+        "1 to 255 ASCII letters, digits, blanks and characters of '._-@', and neither '.' nor '..'",
+    ),
+]
+
+
 @dataclasses.dataclass(frozen=True)
 class KeyPair:
-    """``name`` is unique among the key pairs of a user."""
+    """``name`` is unique among the key pairs of a user. Those of earlier releases may have other characters."""
 
-    name: fields.Name
+    name: PairName
     public_key: PublicKey
     #: ISO 8601, UTC.
     created_at: fields.Text = ""

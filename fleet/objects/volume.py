@@ -49,7 +49,7 @@ class VolumeRequest:
     volume_type: fields.Name | None = None
     availability_zone: fields.Name | None = None
     scheduler_hints: dict[fields.Name, Any] = dataclasses.field(default_factory=dict)
-    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    metadata: fields.Metadata = dataclasses.field(default_factory=dict)
     description: fields.Text = ""
 
     @classmethod
@@ -78,7 +78,7 @@ class ManageRequest:
     name: uuid_like.GivenText = ""
     volume_type: fields.Name | None = None
     availability_zone: fields.Name | None = None
-    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    metadata: fields.Metadata = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> ManageRequest:

@@ -36,7 +36,7 @@ class _Volume:
     description: fields.Text | None = None
     volume_type: fields.Name | None = None
     availability_zone: fields.Name | None = None
-    metadata: fields.Texts | None = None
+    metadata: fields.Metadata | None = None
     bootable: bool | None = None
 
 

@@ -7,19 +7,15 @@ Called by :mod:`fleet_api.block_storage.snapshots` and :mod:`fleet_api.block_sto
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
 
 import falcon
-import pydantic
 
 from fleet import errors
 from fleet.json_codec import JSONMapping
-from fleet.objects import fields
-from fleet.objects.changes import NewMetadata
+from fleet.objects.changes import NewMetadata, OneMetadata
 from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.faults import Fault
 
-_OneKey = Annotated[dict[fields.Name, fields.Text], pydantic.Field(min_length=1, max_length=1)]
 _ALL, _ONE = answers.Answer({"metadata": dict[str, str]}), answers.Answer({"meta": dict[str, str]})
 
 
@@ -62,10 +58,10 @@ class Metadata:
 
     @guard.by("volume:change")
     @answers.gives(_ONE)
-    @bodies.takes(bodies.Body({"meta": _OneKey}))
+    @bodies.takes(bodies.Body({"meta": OneMetadata}))
     def on_put_key(self, request: falcon.Request, response: falcon.Response, key: str, **path: str) -> None:
         self._show(request, path)
-        given = bodies.part(request, "meta", _OneKey)
+        given = bodies.part(request, "meta", OneMetadata)
         if key not in given:
             raise errors.InvalidInput(field="meta", reason="must have the key that the path names")
         changed = self._change(request, path, {"metadata": given})

@@ -31,7 +31,7 @@ class _Snapshot:
 
     volume_id: fields.Uuid | None
     name: fields.Text | None = None
-    metadata: fields.Texts | None = None
+    metadata: fields.Metadata | None = None
     description: fields.Text | None = None
     #: Names of old clients.
     display_name: fields.Text | None = None

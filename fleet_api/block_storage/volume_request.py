@@ -31,7 +31,7 @@ class _Volume:
     name: fields.Text | None = None
     volume_type: fields.Name | None = None
     availability_zone: fields.Name | None = None
-    metadata: fields.Texts | None = None
+    metadata: fields.Metadata | None = None
     imageRef: fields.Text | None = None
     image_id: fields.Text | None = None
     snapshot_id: fields.Text | None = None

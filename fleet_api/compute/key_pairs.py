@@ -35,7 +35,7 @@ _NAMESPACE = uuid.UUID("0b6f4f0e-3a57-4a9c-8a4e-5d1f8f1f5a57")
 class _New:
     __pydantic_config__ = bodies.STRICT
 
-    name: fields.Name
+    name: key_pair.PairName
     public_key: key_pair.PublicKey | None = None
     type: key_pair.Type = key_pair.TYPE
     user_id: fields.Text | None = None
@@ -98,7 +98,7 @@ class KeyPairs:
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = bodies.part(request, "keypair", _New)
         _require_own(request, wanted.user_id)
-        _require_plain(request, wanted.name)
+        _require_known(request, wanted.name)
         public, private = (wanted.public_key, None) if wanted.public_key else _new_key(request)
         named = {"name": wanted.name, "public_key": public}
         made = self._conductor.operator(request).create_key_pair(key_pair=named)
@@ -134,13 +134,10 @@ class KeyPairs:
         response.status = falcon.HTTP_204 if request.context.version >= _TYPES else falcon.HTTP_202
 
 
-def _require_plain(request: falcon.Request, name: str) -> None:
-    """:raises errors.InvalidInput: the name has characters that clients cannot send in a path"""
-    more = "._-@ " if request.context.version >= _BY_CLIENTS else "_- "
-    if not all(each.isascii() and each.isalnum() or each in more for each in name):
-        raise errors.InvalidInput(
-            field="keypair.name", reason=f"must have ASCII letters, digits and the characters '{more}' only"
-        )
+def _require_known(request: falcon.Request, name: str) -> None:
+    """:raises errors.InvalidInput: the name has characters that only later versions know"""
+    if request.context.version < _BY_CLIENTS and not {".", "@"}.isdisjoint(name):
+        raise errors.InvalidInput(field="keypair.name", reason="may have '.' and '@' from version 2.92 on")
 
 
 def _new_key(request: falcon.Request) -> tuple[str, str]:

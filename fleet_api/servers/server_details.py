@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
 
 import falcon
-import pydantic
 
 from fleet import errors
 from fleet.json_codec import JSONMapping
 from fleet.objects import fields
-from fleet.objects.changes import NewMetadata, Tags
+from fleet.objects.changes import NewMetadata, OneMetadata, Tags
 from fleet_api.requests import answers, bodies, guard, microversions
 from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault
@@ -20,7 +18,6 @@ from fleet_api.servers.input.server_change import change
 from fleet_api.servers.servers import show
 
 _SINCE = (2, 26)
-_OneKey = Annotated[dict[fields.Name, fields.Text], pydantic.Field(min_length=1, max_length=1)]
 
 
 _ALL, _ONE = answers.Answer({"metadata": dict[str, str]}), answers.Answer({"meta": dict[str, str]})
@@ -62,10 +59,10 @@ class Metadata:
 
     @guard.by("compute:servers:update")
     @answers.gives(_ONE)
-    @bodies.takes(bodies.Body({"meta": _OneKey}))
+    @bodies.takes(bodies.Body({"meta": OneMetadata}))
     def on_put_key(self, request: falcon.Request, response: falcon.Response, server_id: str, key: str) -> None:
         self._shown(request, server_id)
-        given = bodies.part(request, "meta", _OneKey)
+        given = bodies.part(request, "meta", OneMetadata)
         if key not in given:
             raise errors.InvalidInput(field="meta", reason="must have the key that the path names")
         response.media = {"meta": {key: self._change(request, server_id, metadata=given)["metadata"][key]}}

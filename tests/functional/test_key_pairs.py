@@ -56,6 +56,19 @@ def test_a_key_pair(conductor: Conductor) -> None:
             getattr(conductor.operator, method)("mine")
 
 
+def test_a_pair_whose_name_is_a_path(conductor: Conductor) -> None:
+    """It is refused, whichever way the request takes. One of an earlier release is listed and deleted."""
+    with pytest.raises(errors.InvalidInput, match="key_pair.name must be 1 to 255 ASCII letters"):
+        a_key(conductor, "../../x")
+    row = models.project_key_pairs.insert()
+    with conductor.database.engine.begin() as connection:
+        values = {"name": "../../x", "public_key": factories.PUBLIC_KEY, "created_at": utcnow()}
+        connection.execute(row.values(project_id="tenant", user_id="user", **values))
+    assert ["../../x"] == [each["name"] for each in conductor.operator.list_key_pairs()]
+    conductor.operator.delete_key_pair("../../x")
+    assert [] == conductor.operator.list_key_pairs()
+
+
 def test_a_key_pair_belongs_to_its_project(conductor: Conductor) -> None:
     """Who acts for another project neither sees nor changes it, whatever user it names, and cannot build with it."""
     manager = KeyPairManager(conductor.database)

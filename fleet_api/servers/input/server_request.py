@@ -70,7 +70,7 @@ class _Server:
     availability_zone: fields.Text | None = None
     host: fields.Name | None = None
     hypervisor_hostname: fields.Name | None = None
-    metadata: fields.Texts = dataclasses.field(default_factory=dict)
+    metadata: fields.Metadata = dataclasses.field(default_factory=dict)
     return_reservation_id: bool = False
     security_groups: list[JSONObject] | None = None
     description: fields.Text | None = None

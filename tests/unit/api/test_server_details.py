@@ -77,6 +77,9 @@ METADATA = [
     ("PUT", "/a", {"metadata": {"a": "7"}}, 400, None),
     ("POST", "", {"metadata": {"a": None}}, 400, None),
     ("POST", "", {"metadata": {"a": "x" * 256}}, 400, None),
+    ("POST", "", {"metadata": {"../../b": "1"}}, 400, None),
+    ("PUT", "", {"metadata": {"..": "1"}}, 400, None),
+    ("PUT", "/a%23b", {"meta": {"a#b": "7"}}, 400, None),
 ]
 
 
@@ -93,6 +96,15 @@ def test_metadata(client, conductor, method, path, body, code, expected):
         assert ([], {"a": "1", "b": "2"}) == (conductor.writes, conductor.instance["metadata"])
 
 
+def test_names_of_an_earlier_release_can_be_removed(client, conductor):
+    """Whichever characters they have."""
+    conductor.instance |= {"metadata": {"a#b": "1", "c": "2"}, "tags": ["a#b", "c"]}
+    assert "1" == send(client, "GET", f"{SERVER}/metadata/a%23b").json["meta"]["a#b"]
+    for of in ("metadata", "tags"):
+        assert 204 == send(client, "DELETE", f"{SERVER}/{of}/a%23b").status_code
+    assert ({"c": "2"}, ["c"]) == (conductor.instance["metadata"], conductor.instance["tags"])
+
+
 TAGS = [
     ("GET", "", None, 200, ["x", "y"]),
     ("PUT", "", {"tags": ["z", "x"]}, 200, ["x", "z"]),
@@ -104,6 +116,8 @@ TAGS = [
     ("DELETE", "/x", None, 204, ["y"]),
     ("DELETE", "/z", None, 404, ["x", "y"]),
     ("PUT", "/a,b", None, 400, ["x", "y"]),
+    ("PUT", "/a%23b", None, 400, ["x", "y"]),
+    ("PUT", "", {"tags": [".."]}, 400, ["x", "y"]),
     ("PUT", "/" + "z" * 61, None, 400, ["x", "y"]),
     ("PUT", "", {"tags": "z"}, 400, ["x", "y"]),
     ("PUT", "", {"tags": [str(n) for n in range(51)]}, 400, ["x", "y"]),

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from conductor_stub.builds.retry_policy import ask_again_at
+from conductor_stub.builds.retry_policy import ask_again_at, needed
 from conductor_stub.steps.avoidance import Avoidance
 from conductor_stub.steps.limits import StepLimits
 from fleet import errors
@@ -39,6 +39,12 @@ def test_which_hosts_are_avoided(why: str, vain: list, tried: list, left_alone: 
     until = None if for_s is None else NOW + seconds(for_s)
     expected = Avoidance(tuple((each, each) for each in tried), tuple((each, each) for each in left_alone), until)
     assert expected == Avoidance.of(vain, LIMITS, NOW)
+
+
+def test_a_request_of_an_earlier_release() -> None:
+    """Its names and keys may be refused today. It still says how many builds are placed together."""
+    spec = {"flavor": {"vcpus": 1, "memory_mb": 1}, "min_count": 2, "max_count": 3, "metadata": {"../../b": "1"}}
+    assert 2 == needed(3, {**spec, "name": "12345678"}, failed=0)
 
 
 def refusal(code: str, silent: int = 0, considered: int = 9) -> errors.NoValidHost:
