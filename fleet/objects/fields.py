@@ -39,6 +39,7 @@ Uuid = Annotated[
 Uuids = Annotated[list[Uuid], pydantic.Field(max_length=1000)]
 Natural = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=INT32_MAX)]
 Positive = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=INT32_MAX)]
+Integer = Annotated[int, pydantic.Strict()]
 Bytes = Annotated[int, pydantic.Strict(), pydantic.Field(ge=0, le=2**63 - 1)]
 InstanceCount = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MAX_INSTANCES)]
 #: Identifies one run of a process.
@@ -57,6 +58,8 @@ Scalars = Annotated[dict[Name, LongText | Whole | Finite | bool | None], pydanti
 MOST_BYTES = 16 * 1024
 #: Characters of a refused text that its refusal repeats.
 _SHOWN = 70
+#: Text of a whole number. int() takes long for thousands of digits.
+_DIGITS = r"-?[0-9]{1,20}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +84,31 @@ class Matching:
             shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
             raise ValueError(f"must be {self.allowed}, got '{control_characters.one_line(shown)}'")
         return text
+
+
+@dataclasses.dataclass(frozen=True)
+class WholeNumber:
+    """A constraint of an int: a whole number of JSON, or its digits as text, as clients of nova send it. No boolean is one.
+
+    pydantic's own conversion also takes ``true``, ``2.0``, ``" 2 "``, ``"+1"`` and ``"1_0"``.
+    """
+
+    least: int
+    most: int
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._number)
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: pydantic.GetJsonSchemaHandler) -> JSONObject:
+        number = {"type": "integer", "minimum": self.least, "maximum": self.most}
+        return {"anyOf": [number, {"type": "string", "pattern": "^-?[0-9]+$"}]}
+
+    def _number(self, value: object) -> int:
+        if isinstance(value, str) and re.fullmatch(_DIGITS, value) is not None:
+            value = int(value)
+        if type(value) is not int or not self.least <= value <= self.most:
+            raise ValueError(f"must be a whole number from {self.least} to {self.most}")
+        return value
 
 
 METADATA_KEY = Matching(

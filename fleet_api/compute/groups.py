@@ -7,7 +7,6 @@ import dataclasses
 from typing import Annotated, NotRequired
 
 import falcon
-import pydantic
 from typing_extensions import TypedDict
 
 from fleet import errors
@@ -25,7 +24,7 @@ _ONE_POLICY = (2, 64)
 _OWNED = (2, 13)
 
 
-_Count = Annotated[int, pydantic.Field(ge=1, le=fields.INT32_MAX)]
+_Count = Annotated[int, fields.WholeNumber(1, fields.INT32_MAX)]
 
 
 @dataclasses.dataclass(frozen=True)

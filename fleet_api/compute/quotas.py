@@ -27,9 +27,11 @@ from fleet_api.requests.conductor import Conductor
 from fleet_api.requests.faults import Fault, NotHere
 
 #: Clients send numbers as text as well.
-_Limit = Annotated[int, pydantic.Field(ge=UNLIMITED, le=fields.INT32_MAX)]
-#: Limits by name; beside them ``force`` (a limit below what is used is accepted in any case) and the project.
-_Changes = dict[fields.Name, _Limit | fields.Flag | str | None]
+_Limit = Annotated[int, fields.WholeNumber(UNLIMITED, fields.INT32_MAX)]
+#: Limits by name; beside them ``force`` (a limit below what is used is accepted in any case) and the project. Limits are
+#: parsed by :func:`changes`, which knows their names.
+_Given = pydantic.PlainValidator(lambda value: value, json_schema_input_type=_Limit | fields.Flag | str | None)
+_Changes = dict[fields.Name, Annotated[object, _Given]]
 _NO_LIMITS = frozenset({"force", "tenant_id", "project_id"})
 #: The only class of quotas.
 DEFAULT = "default"

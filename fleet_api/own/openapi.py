@@ -93,7 +93,7 @@ def document(routes: Iterable[Route]) -> dict[str, object]:
     """Return the document of these routes."""
     served = [(route, method, each) for route in routes for method, each in route.responders()]
     found = [body for _, _, each in served if (body := bodies.taken_by(each)) is not None]
-    schemas, components = _schemas((kind for body in found for kind in _kinds(body)), _Forms)
+    schemas, components = _schemas((kind for body in found for kind in _kinds(body)), GenerateJsonSchema)
     given = [answer for _, _, each in served for answer in answers.given_by(each).values()]
     shown, shown_components = _schemas((kind for answer in given for kind in answer.kinds()), _Shown, _ANSWERS)
     rules = {rule.name: rule for rule in RULES}
@@ -194,13 +194,6 @@ def _answer(answer: answers.Answer, schemas: Mapping[int, Any]) -> dict[str, obj
         "properties": {name: schemas[id(kind)] for name, kind in {**answer.parts, **answer.optional}.items()},
         "additionalProperties": False,
     }
-
-
-class _Forms(GenerateJsonSchema):
-    def int_schema(self, schema: Any) -> dict[str, object]:
-        """Return the form of a number. Clients send it as text as well, unless the field is strict."""
-        number = super().int_schema(schema)
-        return number if schema.get("strict") else {"anyOf": [number, {"type": "string", "pattern": "^[+-]?[0-9]+$"}]}
 
 
 def _named(name: str) -> str:

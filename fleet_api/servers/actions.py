@@ -33,7 +33,7 @@ from fleet_api.servers.servers import show
 class _Resize:
     __pydantic_config__ = bodies.STRICT
 
-    flavorRef: fields.Name | int
+    flavorRef: fields.Name | fields.Integer
     disk_config: Annotated[DiskConfig | None, pydantic.Field(validation_alias="OS-DCF:diskConfig")] = None
 
 
@@ -67,7 +67,7 @@ class _Console:
     __pydantic_config__ = bodies.STRICT
 
     #: Clients send it as a number or as text; -1 asks for all.
-    length: Annotated[int, pydantic.Field(ge=-1, le=fields.INT32_MAX)] | None = None
+    length: Annotated[int, fields.WholeNumber(-1, fields.INT32_MAX)] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,8 +21,8 @@ from fleet_api.requests import answers, bodies, microversions
 #: Versions from which an answer has a form.
 DESCRIPTION, _SPECS, _SWAP_IS_A_NUMBER = (2, 55), (2, 61), (2, 75)
 #: Clients send numbers as text as well.
-_Size = Annotated[int, pydantic.Field(ge=0, le=fields.INT32_MAX)]
-_Positive = Annotated[int, pydantic.Field(ge=1, le=fields.INT32_MAX)]
+_Size = Annotated[int, fields.WholeNumber(0, fields.INT32_MAX)]
+_Positive = Annotated[int, fields.WholeNumber(1, fields.INT32_MAX)]
 _Factor = Annotated[float, pydantic.Field(gt=0, le=3.4e38)]
 
 
@@ -36,7 +36,7 @@ class NewFlavor:
     ram: _Positive
     vcpus: _Positive
     disk: _Size
-    id: fields.Name | int | None = None
+    id: fields.Name | fields.Integer | None = None
     swap: _Size = 0
     ephemeral: Annotated[_Size, pydantic.Field(validation_alias="OS-FLV-EXT-DATA:ephemeral")] = 0
     rxtx_factor: _Factor | None = None

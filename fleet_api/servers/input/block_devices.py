@@ -30,7 +30,7 @@ class BlockDevice:
     source_type: Literal["image", "volume", "snapshot", "blank"]
     uuid: fields.Uuid | None = None
     destination_type: Literal["local", "volume"] | None = None
-    boot_index: int | str | None = None
+    boot_index: fields.Integer | str | None = None
     device_name: fields.Name | None = None
     delete_on_termination: bool = False
     volume_size: _Unused = None

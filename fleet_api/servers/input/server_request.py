@@ -28,7 +28,7 @@ from fleet_api.servers.input.microversion_fields import require_known
 
 #: Keys beside ``server`` under which hints stand.
 HINTS = ("OS-SCH-HNT:scheduler_hints", "os:scheduler_hints")
-_Count = Annotated[int, pydantic.Field(ge=1, le=fields.MAX_INSTANCES)]
+_Count = Annotated[int, fields.WholeNumber(1, fields.MAX_INSTANCES)]
 #: Fields that came with later versions.
 _SINCE = {"description": (2, 19), "tags": (2, 52), "hostname": (2, 90)}
 #: In any form, and refused if it is not empty.
@@ -61,7 +61,7 @@ class _Server:
     __pydantic_config__ = bodies.STRICT
 
     name: fields.Name
-    flavorRef: fields.Name | int
+    flavorRef: fields.Name | fields.Integer
     imageRef: fields.Text | None = None
     min_count: _Count | None = None
     max_count: _Count | None = None

@@ -88,6 +88,8 @@ def test_rules(
         ("anti-affinity", {"label": "-"}, "label"),
         ("anti-affinity", {**RACK, "max_skew": 10**300}, "max_skew"),
         ("anti-affinity", {**RACK, "colour": 1}, "colour"),
+        ("anti-affinity", {"max_server_per_host": True}, "max_server_per_host"),
+        ("anti-affinity", {**RACK, "max_skew": " 2 "}, "max_skew"),
     ],
 )
 def test_wrong_rules(

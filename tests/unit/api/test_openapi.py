@@ -12,11 +12,13 @@ import jsonschema
 import openapi_spec_validator
 import pytest
 from falcon import testing
+from pydantic.json_schema import GenerateJsonSchema
 
 from fleet_api import conf as api_conf
 from fleet_api.access.rules import DOCUMENT
 from fleet_api.application import application
 from fleet_api.block_storage.volumes import Volumes
+from fleet_api.own import openapi
 from fleet_api.requests.bodies import Body, part, taken_by, takes
 from fleet_api.servers.actions import Actions
 from tests.api_document import ApiDocument
@@ -119,6 +121,21 @@ def test_what_is_refused_for_its_form_is_refused_by_the_document(document: dict[
     """Of all refused servers, only those are left over that other fields, the version or the conductor speak against."""
     left = [word for server, _code, word in BAD_SERVERS if accepts(document, {"server": server}, "/v2.1/servers")]
     assert set(left) <= BEYOND_SCHEMAS
+
+
+def test_no_number_of_a_body_is_read_out_of_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is strict, or a WholeNumber, whose form has its text as well."""
+
+    class Strict(GenerateJsonSchema):
+        def int_schema(self, schema: Any) -> dict[str, Any]:
+            assert schema.get("strict"), "use fields.WholeNumber or fields.Integer"
+            return super().int_schema(schema)
+
+    monkeypatch.setattr(openapi, "GenerateJsonSchema", Strict)
+    conf = configuration(api_conf.register_opts)
+    conf.set_override("host_names", ["falconframework.org"], group="api")
+    found = testing.TestClient(application(FewServers(), conf)).simulate_get(DOCUMENT)
+    assert (200, True) == (found.status_code, '"pattern": "^-?[0-9]+$"' in found.text)
 
 
 def test_the_actions_are_those_that_are_done() -> None:

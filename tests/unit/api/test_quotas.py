@@ -79,6 +79,10 @@ def test_a_service_changes_its_own_quotas(client, conductor) -> None:
         ({"metadata_items": 5}, "metadata_items"),
         ({"cores": -2}, "cores"),
         ({"ram": "much"}, "ram"),
+        ({"ram": True}, "ram must be a whole number from -1 to 2147483647"),
+        ({"ram": 2.0}, "ram must be"),
+        ({"ram": "1_0"}, "ram"),
+        ({"ram": []}, "ram must be"),
     ],
 )
 def test_a_limit_that_would_not_hold_is_refused(client, conductor, changes, field) -> None:

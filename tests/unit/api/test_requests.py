@@ -245,6 +245,10 @@ BAD_SERVERS = [
     ({**SERVER, "imageRef": "cirros"}, 400, "imageRef"),
     ({**SERVER, "min_count": 0}, 400, "min_count"),
     ({**SERVER, "max_count": "many"}, 400, "max_count"),
+    ({**SERVER, "min_count": True}, 400, "min_count must be a whole number from 1 to 1000"),
+    ({**SERVER, "max_count": "1_0"}, 400, "max_count"),
+    ({"name": "x", "flavorRef": True}, 400, "flavorRef"),
+    ({"name": "x", "flavorRef": 2.0}, 400, "flavorRef"),
     ({**SERVER, "networks": [{"uuid": "n"}]}, 400, "networks"),
     ({**SERVER, "networks": "all"}, 400, "networks"),
     ({**SERVER, "block_device_mapping_v2": [{"source_type": "tape"}]}, 400, "block_device_mapping_v2"),
@@ -731,7 +735,9 @@ def test_a_console(client, wanted, output):
     assert (200, {"output": output}) == (answer.status_code, answer.json)
 
 
-@pytest.mark.parametrize("wanted", [{"length": "all"}, {"length": -2}, {"lines": 1}, 5])
+@pytest.mark.parametrize(
+    "wanted", [{"length": "all"}, {"length": -2}, {"length": True}, {"length": "+1"}, {"lines": 1}, 5]
+)
 def test_a_console_that_is_refused(client, wanted):
     answer = post(client, {"os-getConsoleOutput": wanted}, f"/v2.1/servers/{INSTANCE['uuid']}/action")
     assert 400 == answer.status_code
