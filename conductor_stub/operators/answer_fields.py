@@ -2,7 +2,7 @@
 """The fields of answers that leave the conductor for a project, by method. All other fields are dropped.
 
 A method that a project may call has an entry. A field that is added to an answer is not shown to projects until it is
-listed.
+listed. Nothing that is summed over projects is listed: it says what others have.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ _OF_VOLUMES: Fields = {
     **dict.fromkeys(("attach_volume", "detach_volume", "list_attachments"), _ATTACHMENT),
 }
 _OF_CATALOGS: Fields = {
-    "list_flavors": {**_FLAVOR, **_plain("share_of_requests", "share_of_core_hours")},
+    # Shares in the flavor mix are summed over all projects.
+    "list_flavors": {**_FLAVOR, **dict.fromkeys(("share_of_requests", "share_of_core_hours"), Instead(None))},
     "show_flavor": _FLAVOR,
     **dict.fromkeys(("list_images", "show_image"), _IMAGE_RECORD),
     # Extra specs say where the volumes of a type are.

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from conductor_stub.operators.tenancy import Tenancy
 from fleet import states
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.feed.feed import ChangeFeed
@@ -118,13 +121,18 @@ def test_the_feed_brings_the_mix(conductor: Conductor) -> None:
 
 
 def test_flavors_are_listed_with_their_shares(conductor: Conductor) -> None:
-    """A flavor without requests has no share."""
+    """A flavor without requests has no share. A project does not learn what others boot."""
     for name, shape in (("small", SMALL), ("large", LARGE)):
         sizes = {"vcpus": shape.vcpus, "memory_mb": shape.memory_mb, "root_gb": shape.disk_gb}
         conductor.operator.create_flavor({"name": name, **sizes})
     Instances(conductor).add(SMALL)
     conductor.clock.advance(61)
     count(conductor)
-    small, large = conductor.operator.list_flavors()
+    small, large = listed = conductor.operator.list_flavors()
     assert (1.0, 1.0) == (small["share_of_requests"], small["share_of_core_hours"])
     assert None is large["share_of_requests"] is large["share_of_core_hours"]
+    asking, call = {"project_id": "shop", "is_admin": False}, {"namespace": "operator", "method": "list_flavors"}
+    shown: Any = Tenancy(conductor.database).release(asking, call, listed)
+    assert [(each["name"], None, None) for each in listed] == [
+        (each["name"], each["share_of_requests"], each["share_of_core_hours"]) for each in shown
+    ]
