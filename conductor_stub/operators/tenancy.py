@@ -11,8 +11,8 @@ objects never change, so nothing that is renamed, deleted or created afterwards 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeGuard
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 from conductor_stub.operators import offers, redaction
 from fleet import errors
@@ -49,19 +49,30 @@ def _own_unlocked_instance(connection: Connection, project: str, arguments: Argu
     return _by_uuid(arguments, "name", uuid_of)
 
 
-def _own_instances(argument: str, unlocked: bool = False) -> _Check:
-    """Check a list of uuids. :param unlocked: whether one that is locked is refused"""
-
-    def check(connection: Connection, project: str, arguments: Arguments) -> Arguments:
-        uuids = _texts(arguments.get(argument))
-        strangers = instances.not_of_project(connection, uuids, project) if uuids else ()
-        if strangers:
-            raise errors.NotFound(kind="Instance", name=strangers[0])
-        for row in instances.of_uuids(connection, uuids) if unlocked else ():
-            instances.require_unlocked(row)
+def _own_of_list(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    """Narrow ``uuids`` to instances of the project. A uuid of another project is left out, as one that never was."""
+    uuids = arguments.get("uuids")
+    if not isinstance(uuids, list):
         return arguments
+    strangers = set(_strangers(connection, project, _texts(uuids)))
+    return {**arguments, "uuids": [each for each in uuids if not isinstance(each, str) or each not in strangers]}
 
-    return check
+
+def _all_own_unlocked(connection: Connection, project: str, arguments: Arguments) -> Arguments:
+    """:raises errors.NotFound: an instance is another project's, or there never was one; errors.Conflict: one is locked"""
+    uuids = _texts(arguments.get("instance_uuids"))
+    for stranger in _strangers(connection, project, uuids):
+        raise errors.NotFound(kind="Instance", name=stranger)
+    for row in instances.of_uuids(connection, uuids):
+        instances.require_unlocked(row)
+    return arguments
+
+
+def _strangers(connection: Connection, project: str, texts: Sequence[str]) -> list[str]:
+    """Return the uuids of which the project has no instance, in their order. Other texts are left for the method."""
+    uuids = [each for each in texts if _is(fields.Uuid, each)]
+    own = instances.of_project(connection, uuids, project) if uuids else set()
+    return [each for each in uuids if each not in own]
 
 
 def _own_storage(kind: volumes.Kind, name: str) -> _Check:
@@ -148,14 +159,14 @@ _LISTS = (
 #: By namespace and method. All other methods of the namespace ``operator`` are the administrator's.
 CHECKS: Mapping[tuple[str, str], _Check] = {
     ("compute_task", "create"): _own_build,
-    ("compute_task", "terminate_instances"): _own_instances("instance_uuids", unlocked=True),
+    ("compute_task", "terminate_instances"): _all_own_unlocked,
     **{("operator", name): _anything for name in _OPEN},
     **{("operator", name): _own_instance for name in _ONE_INSTANCE},
     **{("operator", name): _own_unlocked_instance for name in _CHANGES_OF_INSTANCE},
     **{("operator", name): _own_group for name in _ONE_GROUP},
     **{("operator", name): _own_list for name in _LISTS},
     **{("operator", name): _own_project for name in ("show_quota", "list_queue")},
-    **{("operator", name): _own_instances("uuids") for name in ("newest_faults", "list_attachments")},
+    **{("operator", name): _own_of_list for name in ("newest_faults", "list_attachments")},
     **{("operator", name): _own_guest_and_volume for name in ("attach_volume", "detach_volume")},
     ("operator", "create_volumes"): _own_origin,
     **{("operator", name): _own_storage("Volume", "name") for name in _ONE_VOLUME},
@@ -242,8 +253,13 @@ def _by_uuid(arguments: Arguments, argument: str, uuid_of: Callable[[str], str])
 
 def _is_name(value: object) -> TypeGuard[str]:
     """Return True if the value is a name; the method refuses any other one and names the field."""
+    return _is(fields.Name, value)
+
+
+def _is(kind: Any, value: object) -> bool:
     try:
-        return bool(fields.parse(fields.Name, value))
+        fields.parse(kind, value)
+        return True
     except errors.InvalidInput:
         return False
 

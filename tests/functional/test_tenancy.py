@@ -12,6 +12,7 @@ from conductor_stub.operators.tenancy import CHECKS, Tenancy
 from fleet import errors
 from fleet.objects import BuildRequest, ImageRecord
 from fleet.rpc.trust import grants
+from tests import factories
 from tests.worlds.conductor import Conductor, Operator, context
 
 SIZES = {"vcpus": 1, "memory_mb": 512}
@@ -140,6 +141,23 @@ def test_an_instance_of_another_project_is_not_there(conductor: Conductor, door:
             door.admit("terminate_instances", "compute_task", instance_uuids=uuids)
 
 
+def test_a_uuid_of_another_project_is_as_one_that_never_was(conductor: Conductor, door: Door) -> None:
+    """Lists leave both out, and a deletion refuses both before it looks at the project's own instances."""
+    mine, nobodys = build(conductor, "web"), build(conductor, None)  # type: ignore[arg-type]
+    for stranger in (build(conductor, "shop"), nobodys, factories.uuid(7)):
+        for method in ("newest_faults", "list_attachments"):
+            assert {"uuids": [mine]} == door.admit(method, uuids=[stranger, mine])
+            assert {"uuids": [mine, "x", 5]} == door.admit(method, uuids=[mine, "x", stranger, 5])
+            assert {"uuids": [stranger, mine]} == door.admit(method, uuids=[stranger, mine], is_admin=True)
+        with pytest.raises(errors.NotFound) as refused:
+            door.admit("terminate_instances", "compute_task", instance_uuids=[mine, stranger])
+        assert errors.NotFound(kind="Instance", name=stranger).message == refused.value.message
+    as_project(conductor, "web").lock_instance(mine)
+    for stranger in (nobodys, factories.uuid(7)):
+        with pytest.raises(errors.NotFound, match=stranger):
+            door.admit("terminate_instances", "compute_task", instance_uuids=[mine, stranger])
+
+
 @pytest.mark.every_database
 @pytest.mark.parametrize("other", ["Web", "WEB", "w\u00e9b", "web "])
 def test_projects_whose_names_differ_in_case_are_two(conductor: Conductor, door: Door, other: str) -> None:
@@ -148,13 +166,10 @@ def test_projects_whose_names_differ_in_case_are_two(conductor: Conductor, door:
     asked = {"flavor": "tiny", "scheduler_hints": {"same_host": [theirs]}}
     conductor.operator.under(other).create_volumes({"size": 1, "name": "disk"})
     volume = conductor.operator.show_volume("disk")["uuid"]
-    for namespace, method, argument in (
-        ("compute_task", "terminate_instances", "instance_uuids"),
-        ("operator", "newest_faults", "uuids"),
-        ("operator", "list_attachments", "uuids"),
-    ):
-        with pytest.raises(errors.NotFound, match=theirs):
-            door.admit(method, namespace, **{argument: [theirs]})
+    with pytest.raises(errors.NotFound, match=theirs):
+        door.admit("terminate_instances", "compute_task", instance_uuids=[theirs])
+    for method in ("newest_faults", "list_attachments"):
+        assert {"uuids": []} == door.admit(method, uuids=[theirs])
     hints = door.admit("create", "compute_task", request=asked)["request"]["scheduler_hints"]
     of_volumes = {"size": 1, "scheduler_hints": {"different_host": [volume]}}
     others = door.admit("create_volumes", request=of_volumes)["request"]["scheduler_hints"]
@@ -178,8 +193,6 @@ def test_a_project_attaches_its_own_volumes_to_its_own_instances(conductor: Cond
             with pytest.raises(errors.NotFound, match="shop"):
                 door.admit(method, **{**own, **other})
             assert {**own, **other} == door.admit(method, is_admin=True, **{**own, **other})
-    with pytest.raises(errors.NotFound):
-        door.admit("list_attachments", uuids=[build(conductor, "shop")])
     (shown,) = door.answer("list_attachments", [{"host": "h1", "device": "vdb"}])
     assert (None, "vdb") == (shown["host"], shown["device"])
 

@@ -102,13 +102,6 @@ _LIVE_OF_THESE = live(_THESE)
 _ON_HOSTS = live(INSTANCES.c.host.in_(_HOSTS))
 
 
-def not_of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> Sequence[str]:
-    """Return the uuids of instances, also of deleted ones, that belong to another project or to none."""
-    another = sa.or_(INSTANCES.c.project_id != project_id, INSTANCES.c.project_id.is_(None))
-    query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), another)
-    return connection.execute(query.order_by(INSTANCES.c.uuid)).scalars().all()
-
-
 def of_project(connection: sa.Connection, uuids: Collection[str], project_id: str) -> set[str]:
     """Return the uuids of instances, also of deleted ones, that belong to the project."""
     query = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(uuids), INSTANCES.c.project_id == project_id)
