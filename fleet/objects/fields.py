@@ -58,6 +58,8 @@ Scalars = Annotated[dict[Name, LongText | Whole | Finite | bool | None], pydanti
 MOST_BYTES = 16 * 1024
 #: Characters of a refused text that its refusal repeats.
 _SHOWN = 70
+#: pydantic's last part of the place of a key.
+_KEY = "[key]"
 #: Text of a whole number. int() takes long for thousands of digits.
 _DIGITS = r"-?[0-9]{1,20}"
 
@@ -176,8 +178,12 @@ def naive_utc(moment: datetime.datetime | None, field: str) -> datetime.datetime
 def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.InvalidInput:
     """Return pydantic's first complaint as the error that callers see."""
     first = invalid.errors(include_url=False, include_input=False)[0]
-    path = ".".join([part for part in (field, *map(str, first["loc"])) if part]) or "request"
-    return errors.InvalidInput(field=path, reason=_reason(first))
+    place, reason = [*map(str, first["loc"])], _reason(first)
+    if place[-1:] == [_KEY]:
+        # A key that is refused may be anything, and long.
+        place, reason = place[:-2], f"has a key that {reason}"
+    path = ".".join(part for part in (field, *place) if part) or "request"
+    return errors.InvalidInput(field=path, reason=reason)
 
 
 def _reason(error: JSONMapping) -> str:

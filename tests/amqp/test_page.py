@@ -59,7 +59,7 @@ def test_simulated_hosts_are_told(page: Page, view: str) -> None:
 def test_names_stay_text(page: Page, trio: Trio, flavor: str) -> None:
     """Scripts in the names of instances, groups, labels and reasons do not run, on any view that shows them."""
     group = trio.operator("create_group", name=SCRIPT, policy="affinity")["uuid"]
-    (uuid,) = trio.boot(name=SCRIPT, metadata={SCRIPT: SCRIPT}, group=group, availability_zone="nova:a1")
+    (uuid,) = trio.boot(name=SCRIPT, metadata={"note": SCRIPT}, group=group, availability_zone="nova:a1")
     trio.wait_for([uuid], "active")
     trio.operator("update_service", host="b3", binary="fleet-compute", disabled=True, reason=SCRIPT)
     try:

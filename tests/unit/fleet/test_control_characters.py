@@ -139,7 +139,7 @@ def test_a_terminal_is_cleared_by_commands_only() -> None:
         ("name", {"name": "a{}b"}),
         ("description", {"description": "a{}b"}),
         ("metadata.k", {"metadata": {"k": "a{}b"}}),
-        ("metadata.a", {"metadata": {"a{}b": "v"}}),
+        ("metadata has a key that", {"metadata": {"a{}b": "v"}}),
         ("tags", {"tags": ["a{}b"]}),
         ("scheduler_hints.mine.0.x", {"scheduler_hints": {"mine": [{"x": "a{}b"}]}}),
         ("image.properties.p", {"image": {"properties": {"p": "a{}b"}}}),

@@ -18,7 +18,7 @@ CASES: list[tuple[str, Any, object, str]] = [
     ("the guest's own disk", attachment.Device, "/dev/vda", f"field {DEVICES}, got '/dev/vda'"),
     ("an end of a line", attachment.Device, "vdb\n", f"field {DEVICES}, got 'vdb\\n'"),
     ("a long text", attachment.Device, "x" * 100, f"field {DEVICES}, got '{'x' * 70}…'"),
-    ("a key with a blank", host_labels.Labels, {"a b": "c"}, f"field.a b.[key] {KEYS}, got 'a b'"),
+    ("a key with a blank", host_labels.Labels, {"a b": "c"}, f"field has a key that {KEYS}, got 'a b'"),
     (
         "a value with a blank",
         host_labels.Labels,
