@@ -77,7 +77,7 @@ def test_names_stay_text(page: Page, trio: Trio, flavor: str) -> None:
             page.expect(selector, "<img src=x" if view != "overview" else "Overview")
             assert "taken" != page.tab.title()
         for colour in ("group", "label"):
-            page.open(f"#map?colour={colour}&label={SCRIPT if colour == 'label' else ''}")
+            page.open(f"#map?colour={colour}&label={'note' if colour == 'label' else ''}")
             page.expect(".legend", "<img src=x")
         assert [] == page.tab.locator("main img").all()
         assert "taken" != page.tab.title()
