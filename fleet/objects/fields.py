@@ -60,6 +60,7 @@ MOST_BYTES = 16 * 1024
 _SHOWN = 70
 #: pydantic's last part of the place of a key.
 _KEY = "[key]"
+_PLAIN_KEY = r"[A-Za-z0-9_.:-]{1,64}"
 #: Text of a whole number. int() takes long for thousands of digits.
 _DIGITS = r"-?[0-9]{1,20}"
 
@@ -180,8 +181,10 @@ def invalid_input(invalid: pydantic.ValidationError, field: str = "") -> errors.
     first = invalid.errors(include_url=False, include_input=False)[0]
     place, reason = [*map(str, first["loc"])], _reason(first)
     if place[-1:] == [_KEY]:
-        # A key that is refused may be anything, and long.
-        place, reason = place[:-2], f"has a key that {reason}"
+        place = place[:-1]
+        if re.fullmatch(_PLAIN_KEY, place[-1]) is None:
+            # It may be anything, and long.
+            place, reason = place[:-1], f"has a key that {reason}"
     path = ".".join(part for part in (field, *place) if part) or "request"
     return errors.InvalidInput(field=path, reason=reason)
 

@@ -69,7 +69,7 @@ def test_a_changed_label_is_an_act_and_reaches_schedulers(racks: Conductor) -> N
 
 @pytest.mark.parametrize("changes", [{"rack": "a b"}, {"rack": "a=b"}, {"ra ck": "a"}, {"rack": 7}, {"rack": "x" * 64}])
 def test_wrong_labels_are_refused(racks: Conductor, changes: dict[str, Any]) -> None:
-    with pytest.raises(errors.InvalidInput, match="labels.ra"):
+    with pytest.raises(errors.InvalidInput, match="labels(.ra| has a key that)"):
         racks.operator.set_host_labels("h1", changes)
     assert {"rack": "r1", "room": "a"} == labels(racks)["h1"]
 
