@@ -74,6 +74,8 @@ largest_share = 0.5
 domain_label = room
 [maintenance]
 hooks = work:{python} {fence} {directory}
+# A hook whose conductor dies is run again after this time, and the scenarios wait for it.
+hook_timeout = 30
 """
 _NOTIFICATIONS = ("notifications.info", "notifications.error")
 _LIVE = "SELECT * FROM instances WHERE NOT deleted"
