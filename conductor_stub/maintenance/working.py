@@ -144,7 +144,7 @@ def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
 
 
 def hold(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> None:
-    """Keep a host out of use whose hook has failed, whoever has enabled it."""
+    """Disable a host whose hook has failed again, if it was enabled meanwhile."""
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
     if row.status == maintenance_states.FAILED and not plan.paused:

@@ -181,7 +181,7 @@ def set_status(tx: Transaction, move: Move, status: str, ctx: StepContext, **val
 
 def wait(tx: Transaction, move: Move, why: str, ctx: StepContext) -> Move:
     """Let a locked move that no host has claimed wait for a slot."""
-    # A move that has waited before has the key: a wait is told once.
+    # The plan of a move that has waited before has the key. Only the first wait is logged at INFO.
     level = logging.DEBUG if "waits" in move.record.plan else logging.INFO
     LOG.log(level, "The live migration of instance %s waits: %s", move.instance.uuid, why)
     due, deadline = slots.until(move.record, ctx)

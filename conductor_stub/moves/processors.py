@@ -14,9 +14,6 @@ from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import cpu_reports, hosts
 from fleet.objects import GuestCpu, host_report
 
-#: Features that a reason names.
-_NAMED = 5
-
 
 class Processors:
     """Reads each report once.
@@ -66,9 +63,7 @@ class Processors:
     def missing(self, host: str | None, node: str | None, other: str) -> str:
         """Return what a host lacks of the processor that running guests of a node see: the end of a sentence about it."""
         there = self._different(self._way(host, node), (other,))
-        missing = GuestCpu.of_report(self._report(host, node)).missing_in(there[0] if there else None)
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        return f"lacks {', '.join(missing[:_NAMED])}{more}"
+        return GuestCpu.of_report(self._report(host, node)).lacks(there[0] if there else None)
 
     def _way(self, host: str | None, node: str | None) -> str:
         return self._reported(host, node, host_report.LIVE) or ""

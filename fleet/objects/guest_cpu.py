@@ -12,6 +12,8 @@ from fleet.objects import fields
 
 #: Different processors of hosts that are kept parsed. A large report takes a megabyte.
 _PARSED = 64
+#: Features that a sentence names.
+_NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,12 @@ class GuestCpu:
         vendor, features = _parsed(cpu_info or "")
         other = [f"vendor {self.vendor}"] if self.vendor and self.vendor != vendor else []
         return [*other, *sorted(set(self.features) - features)]
+
+    def lacks(self, cpu_info: str | None) -> str:
+        """Return what a host lacks to run the guest, as the end of a sentence about the host."""
+        missing = self.missing_in(cpu_info)
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        return f"lacks {', '.join(missing[:_NAMED])}{more}"
 
 
 @functools.lru_cache(_PARSED)

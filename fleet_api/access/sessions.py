@@ -43,7 +43,7 @@ class _Known:
 
     @property
     def full_name(self) -> str:
-        """The user whom these name. keystone may take a name in capitals for the same, by its database."""
+        """The name and the domain of the user, without case: some databases of keystone compare names without it."""
         return f"{self.username} of domain {self.domain}".casefold()
 
 

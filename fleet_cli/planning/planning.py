@@ -119,14 +119,7 @@ def known(requests: Mapping[str, Demand], uuid_: str) -> Demand:
 
 def one_by_one(asked: JSONMapping, count: int) -> list[Demand]:
     """Return ``count`` requests for one instance each, from one answer of the conductor's ``request_for``."""
-    spec = {**asked["request_spec"], "num_instances": 1}
-    properties = spec.get("instance_properties") or {}
-    demands = []
-    for _ in range(count):
-        new = named(1)
-        new["instance_properties"] = {**properties, **new["instance_properties"]}
-        demands.append(Demand({**spec, **new}, asked["filter_properties"], [None]))
-    return demands
+    return [together(asked, 1) for _number in range(count)]
 
 
 def together(asked: JSONMapping, count: int) -> Demand:

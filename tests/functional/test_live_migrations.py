@@ -701,7 +701,7 @@ def test_a_move_that_has_waited_for_a_slot_has_a_deadline(database: Database) ->
 
 
 def test_a_wait_for_a_slot_of_a_destination_is_calm(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    """The source has a slot each time that the move is handed out; the chosen host has none. It is told once."""
+    """The source has a slot each time that the move is handed out; the chosen host has none. The wait is logged once."""
     stage = Live(database, StepLimits(live_per_host=1))
     stage.conductor.add_host("h3", stats={"live_migration": "fake"})
     waiting = stage.another("h3")

@@ -284,15 +284,20 @@ def test_a_guest_is_evacuated_whose_host_died_while_it_attached(moving: Moving, 
     assert "h2" == moving.operator.attach_volume(moving.guest("h2", name="other"), volume)["host"]
 
 
+def _on_its_way(moving: Moving, status: str) -> str:
+    """Return a volume that the guest's host is to attach or to detach."""
+    if status == "detaching":
+        moving.operator.detach_volume(moving.uuid, moving.volume)
+        return moving.volume
+    volume = moving.available(name="more")
+    moving.operator.attach_volume(moving.uuid, volume)
+    return volume
+
+
 @pytest.mark.parametrize("status", ["attaching", "detaching"])
 def test_an_evacuation_that_fails_leaves_a_volume_on_its_way_where_it_is(moving: Moving, status: str) -> None:
     """The guest runs on if its host was not off after all. The host that comes back ends what it was to do."""
-    volume = moving.volume
-    if status == "detaching":
-        moving.operator.detach_volume(moving.uuid, volume)
-    else:
-        volume = moving.available(name="more")
-        moving.operator.attach_volume(moving.uuid, volume)
+    volume = _on_its_way(moving, status)
     moving.operator.force_down("h1", True)
     moving.scheduler.answers.append(no_valid_host())
     moving.accept("evacuate_instance")
@@ -312,12 +317,7 @@ def test_an_evacuation_that_fails_leaves_a_volume_on_its_way_where_it_is(moving:
 @pytest.mark.parametrize("status", ["attaching", "detaching"])
 def test_a_volume_on_its_way_keeps_its_status_during_an_evacuation(moving: Moving, status: str) -> None:
     """The new guest is made without it, so neither its deadline nor a host that is back turns it into one that follows."""
-    volume = moving.volume
-    if status == "detaching":
-        moving.operator.detach_volume(moving.uuid, volume)
-    else:
-        volume = moving.available(name="more")
-        moving.operator.attach_volume(moving.uuid, volume)
+    volume = _on_its_way(moving, status)
     moving.operator.force_down("h1", True)
     moving.begin("evacuate_instance")
     moving.clock.advance(moving.limits.attach_timeout_s + 1)

@@ -15,7 +15,7 @@ import weakref
 
 from oslo_utils import uuidutils
 
-#: Begins the name of the directory by which the directory of a pool is told from others with the same path.
+#: Prefix of the name of a subdirectory. Its random name distinguishes a pool from one with the same path elsewhere.
 MARK = ".pool-"
 _MARK_NAME = re.compile(re.escape(MARK) + r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -25,6 +25,7 @@ class CoreFilter(ColumnFilter):
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         if request.room_is_given:
             return None
+        # As ``usable`` and ``ever`` have it, with fewer passes over the hosts: each decision asks for it.
         requested = request.flavor.vcpus
         usable = capacity.usable(self._limit(hosts), hosts.column("vcpus_used"))
         # Nothing reported means that the CPU inventory is broken, not that there is no CPU.

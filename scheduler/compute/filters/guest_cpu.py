@@ -9,9 +9,6 @@ from fleet.objects import RequestSpec, request_parts
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
 
-#: Features that a reason names.
-_NAMED = 5
-
 
 class GuestCpuFilter(ColumnFilter):
     """Hosts pass that have all processor features of a guest that moves while it runs. Other requests are not judged."""
@@ -28,6 +25,4 @@ class GuestCpuFilter(ColumnFilter):
     def objection(self, hosts: Candidates, request: RequestSpec) -> str:
         assert request.guest_cpu is not None, "a request without a running guest passes"
         (there,) = (hosts.shared(row, "capabilities") for row in hosts.rows.tolist())
-        missing = request.guest_cpu.missing_in(there.cpu_info)
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        return f"lacks {', '.join(missing[:_NAMED])}{more} of the processor that the running guest sees"
+        return f"{request.guest_cpu.lacks(there.cpu_info)} of the processor that the running guest sees"

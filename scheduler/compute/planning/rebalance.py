@@ -80,7 +80,7 @@ def run(
         moves=moves,
         hosts=int(numpy.isin(numpy.arange(len(columns.hosts)), list(columns.row_of.values())).sum()),
         empty_before=int(columns.empty[list(columns.row_of.values())].sum()),
-        measures=_measures(goal, measured(at, placed), measured(columns.problem.start, ())),
+        measures=_measures(goal, measured, at, placed, columns.problem.start),
         freed=[columns.hosts[host] for host in goals.freed(columns, at)],
         fits=len(placed),
         staying=columns.chosen,
@@ -89,11 +89,14 @@ def run(
     )
 
 
-def _measures(goal: Goal, reached: Sequence[Measure], now: Sequence[Measure]) -> list[Measure]:
+def _measures(
+    goal: Goal, measured: goals.Measured, at: numpy.ndarray, placed: Sequence[int], start: numpy.ndarray
+) -> list[Measure]:
     """Return what a plan reaches, and beside a share or a number of fuller hosts what it is now."""
-    if goal.kind not in (BALANCE, UNDO_SKEW):
-        return list(reached)
-    return [dataclasses.replace(reached[0], now=now[0].reached), *reached[1:]]
+    first, *others = measured(at, placed)
+    if goal.kind in (BALANCE, UNDO_SKEW):
+        first = dataclasses.replace(first, now=measured(start, ())[0].reached)
+    return [first, *others]
 
 
 def _purpose(columns: Columns, goal: Goal, at: numpy.ndarray) -> Callable[[int], str]:

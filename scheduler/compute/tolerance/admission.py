@@ -19,16 +19,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from oslo_log import log as logging
 
 from fleet import errors
-from fleet.objects import Place, RequestSpec
+from fleet.objects import RequestSpec
 from fleet.objects.tolerance import LAST, REFUSE, WARN
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
 from scheduler.compute.tolerance import requests
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
 from scheduler.compute.tolerance.fleet import Fleet
-from scheduler.compute.tolerance.guard import Admitted, Guard, Loss, Objection, Renewal
+from scheduler.compute.tolerance.guard import Admitted, Guard, Objection, Renewal
 from scheduler.compute.tolerance.hardware import Hardware, has_hardware
-from scheduler.compute.tolerance.kept import Amount, Node
+from scheduler.compute.tolerance.kept import Amount, Node, node_of
+from scheduler.compute.tolerance.spares import Spares
 from scheduler.engine.decision import Decision, Pick
 from scheduler.state.booking import Booking
 
@@ -46,6 +47,7 @@ class Admission:
     ) -> None:
         """:param booking_timeout_s: an instance that no proof has seen after so long has not come"""
         self._fleet = fleet
+        self._spares = Spares(fleet)
         self._booking_timeout_s = booking_timeout_s
         self._clock = clock
         self._lock = threading.Lock()
@@ -194,7 +196,7 @@ class Admission:
 
         Alternates that would break a promise are dropped: an agent that refuses a pick sends it on without asking again.
         """
-        demand = demand_of(request)
+        demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
         with self._lock:
             guard = self._guard
             if guard is None:
@@ -213,13 +215,11 @@ class Admission:
                     objections.append(found)
                     continue
                 admitted.append(found)
-                there = [each for each in pick.alternates if _node(each) in free]
-                is_hard = has_hardware(request)
-                group = requests.apart_in(request)
+                there = [each for each in pick.alternates if node_of(each) in free]
                 kept = [
                     each
                     for each in there
-                    if not _is_barred(guard, _node(each), free[_node(each)], demand, is_hard, group)
+                    if not _is_barred(guard, node_of(each), free[node_of(each)], demand, is_hard, group)
                 ]
                 picks.append(dataclasses.replace(pick, alternates=kept))
             if objections:
@@ -231,7 +231,7 @@ class Admission:
 
     def _free(self, made: Decision) -> dict[Node, Amount]:
         """Return what the nodes of all picks and of their alternates have left; one that has gone is not there."""
-        alternates = (_node(each) for pick in made.picks for each in pick.alternates)
+        alternates = (node_of(each) for pick in made.picks for each in pick.alternates)
         return self._fleet.free({*alternates, *(pick.key for pick in made.picks)})
 
     def _admit(
@@ -243,10 +243,8 @@ class Admission:
             # What is not survived anyway holds up nothing.
             unsafe, losses = None, [each for each in losses if not each.problem]
         # Its booking is counted already.
-        objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand)]
         group = requests.apart_in(request)
-        if group is not None:
-            objections.append(guard.apart(node, group))
+        objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand), guard.apart(node, group)]
         hardware = Hardware.of([requests.alone(request)])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
             objections.append(guard.crowded(node))
@@ -255,7 +253,7 @@ class Admission:
             return found
         spares = []
         for loss in losses:
-            spare = self._spare(guard, request, loss, pick.alternates, free, demand)
+            spare = self._spares.find(guard, request, loss, pick.alternates, free, demand)
             if spare is None:
                 objections.append(guard.homeless(host, loss))
             else:
@@ -298,59 +296,6 @@ class Admission:
                 self._admitted.append(Admitted(each.instance_uuid, node, demand, spares, until))
                 guard.admit(self._admitted[-1])
 
-    def _spare(
-        self,
-        guard: Guard,
-        request: RequestSpec,
-        loss: Loss,
-        alternates: Sequence[Place],
-        free: Mapping[Node, Amount],
-        demand: Amount,
-    ) -> Node | None:
-        """A node that passes the filters, and would have room for the instance beside the plan of the loss.
-
-        Best one that keeps this room for another loss already.
-        """
-        group = requests.apart_in(request)
-        # Where the loss brings another member of its group, it does not pass.
-        members = {node for node, groups in loss.groups.items() if group in groups}
-        if has_hardware(request):
-            return self._spare_alone(guard, request, loss, demand, members)
-        sharing = [each for each in guard.sharing(loss, demand) if each not in members]
-        for place in alternates:
-            if _node(place) in sharing:
-                return _node(place)
-        if sharing:
-            shared = self._fleet.passing(requests.alone(request), sharing)
-            if shared is not None:
-                return shared
-        for place in alternates:
-            node = _node(place)
-            if node in free and node not in members and Guard.is_spare(loss, node, free[node], demand):
-                return node
-        # Of all other hosts the filters know what is free.
-        planned = self._fleet.free(loss.reserved)
-        full = {node for node, free in planned.items() if not Guard.is_spare(loss, node, free, demand)}
-        found = self._fleet.look(requests.without(requests.alone(request), loss.hosts, full | members))
-        return found.picks[0].key if found.complete else None
-
-    def _spare_alone(
-        self, guard: Guard, request: RequestSpec, loss: Loss, demand: Amount, members: Set[Node]
-    ) -> Node | None:
-        """A node that passes the filters, and to which the loss brings no other guest.
-
-        Only for that the filters answer exactly whether cells and devices suffice.
-        """
-        one, sharing = (
-            requests.alone(request),
-            [each for each in guard.sharing(loss, demand) if each not in loss.reserved and each not in members],
-        )
-        shared = self._fleet.passing(one, sharing) if sharing else None
-        if shared is not None:
-            return shared
-        found = self._fleet.look(requests.without(one, loss.hosts, {*loss.reserved, *members}))
-        return found.picks[0].key if found.complete else None
-
     def _full(self, request: RequestSpec, policy: str, is_last: bool) -> tuple[set[Node], Set[str]]:
         """Nodes, and hosts, on which the instances would break a promise at once.
 
@@ -369,13 +314,8 @@ class Admission:
             taken = {node for node, free in keeping.items() if not takes(node, free, demand)}
             if has_hardware(request):
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
-            if (group := requests.apart_in(request)) is not None:
-                taken.update(guard.nodes_for_members(group))
+            taken.update(guard.nodes_for_members(requests.apart_in(request)))
             return taken, guard.unsafe_hosts(policy)
-
-
-def _node(place: Place) -> Node:
-    return place.host, place.nodename or place.host
 
 
 def _plus(one: Amount, other: Amount) -> Amount:
@@ -395,9 +335,7 @@ def _reason(objection: Objection) -> str:
 
 
 def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool, group: str | None) -> bool:
-    objections = [guard.unsafe(node[0]), guard.taken(node, free, demand)]
-    if group is not None:
-        objections.append(guard.apart(node, group))
+    objections = [guard.unsafe(node[0]), guard.taken(node, free, demand), guard.apart(node, group)]
     if is_hard and guard.hardware(node):
         objections.append(guard.crowded(node))
     found = guard.strictest(objections)

@@ -10,7 +10,6 @@ keep free the most that any single loss puts there: ``kept``. A new proof renews
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import heapq
@@ -20,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
 from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
-from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, Node
+from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, KeptThings, Node
 
 #: Nodes that keep the most, which are looked at to find one whose kept room serves another loss, and those returned.
 _LOOKED, _SHARED = 16, 3
@@ -111,8 +110,8 @@ class Guard:
         self.promises = promises
         self.losses = losses
         self._kept, self._hardware = Kept(), KeptHardware()
-        #: How many losses put a member of a group on a node.
-        self._members: collections.Counter[tuple[Node, str]] = collections.Counter()
+        #: The groups of which losses put members there that stay apart.
+        self._members: KeptThings[str] = KeptThings()
         self._unsafe: dict[str, frozenset[str]] = {}
         for loss in losses:
             self._count(loss)
@@ -137,7 +136,9 @@ class Guard:
             self._kept.add(node, amount)
         for node, hardware in loss.hardware.items():
             self._hardware.add(node, hardware)
-        self._members.update((node, group) for node, groups in loss.groups.items() for group in groups)
+        for node, groups in loss.groups.items():
+            for group in groups:
+                self._members.add(node, group)
 
     def _uncount(self, loss: Loss) -> None:
         for node, amount in loss.reserved.items():
@@ -146,12 +147,7 @@ class Guard:
             self._hardware.take(node, hardware)
         for node, groups in loss.groups.items():
             for group in groups:
-                self._forget_member(node, group)
-
-    def _forget_member(self, node: Node, group: str) -> None:
-        self._members[node, group] -= 1
-        if not self._members[node, group]:
-            del self._members[node, group]
+                self._members.take(node, group)
 
     def _largest(self, nodes: Iterable[Node]) -> list[Node]:
         """Nodes that keep the most memory first: their room serves most other losses."""
@@ -182,9 +178,9 @@ class Guard:
         """
         return self._hardware.nodes_of_several() if of_several else self._hardware.nodes()
 
-    def nodes_for_members(self, group: str) -> list[Node]:
-        """Return the nodes on which some loss puts a member of a group whose members stay apart."""
-        return [node for node, of in self._members if of == group]
+    def nodes_for_members(self, group: str | None) -> list[Node]:
+        """Return the nodes on which some loss puts a member of a group whose members stay apart; none for no group."""
+        return self._members.nodes_of(group)
 
     def has(self, policy: str) -> bool:
         """Return True if a promise is at least as strict."""
@@ -280,9 +276,9 @@ class Guard:
         sentence = f"{_told(node)} is kept for guests of lost hosts, whose cells or devices would not be free any more"
         return Objection(node[0], sentence, self._strictest(self._about(self._hardware_on(node))), node)
 
-    def apart(self, node: Node, group: str) -> Objection | None:
+    def apart(self, node: Node, group: str | None) -> Objection | None:
         """Return the objection to a member of a group where a loss puts another one, which would not pass beside it."""
-        if (node, group) not in self._members:
+        if group not in self._members.on(node):
             return None
         putting = [loss for loss in self.losses if group in loss.groups.get(node, ())]
         lost = putting[0].name if putting else "another host"
@@ -326,7 +322,7 @@ class Guard:
                 self._hardware.add(spare, admitted.hardware)
             if admitted.group is not None and admitted.group not in loss.groups.get(spare, ()):
                 loss.groups[spare] = loss.groups.get(spare, frozenset()) | {admitted.group}
-                self._members[spare, admitted.group] += 1
+                self._members.add(spare, admitted.group)
             if spare not in self._most and len(self._most) < _LOOKED:
                 self._most.append(spare)
 
@@ -339,7 +335,7 @@ class Guard:
                     self._hardware.take(spare, loss.hardware.pop(spare))
                 if each.group is not None and each.group in loss.groups.get(spare, ()):
                     loss.groups[spare] -= {each.group}
-                    self._forget_member(spare, each.group)
+                    self._members.take(spare, each.group)
 
     def _reserve(self, loss: Loss, node: Node, demand: Amount, sign: int) -> None:
         before = loss.reserved.get(node)

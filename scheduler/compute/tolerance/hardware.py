@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 
 from fleet.objects import RequestSpec
 from scheduler.compute.domain.request_key import request_key
-from scheduler.compute.tolerance.kept import Node
+from scheduler.compute.tolerance.kept import KeptThings, Node
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,29 +39,8 @@ def has_hardware(request: RequestSpec) -> bool:
     return request.numa_topology is not None or bool(request.pci_requests)
 
 
-class KeptHardware:
+class KeptHardware(KeptThings[Hardware]):
     """The kinds of such guests that losses put on nodes, by node."""
-
-    def __init__(self) -> None:
-        self._on: dict[Node, collections.Counter[Hardware]] = {}
-
-    def add(self, node: Node, hardware: Hardware) -> None:
-        self._on.setdefault(node, collections.Counter())[hardware] += 1
-
-    def take(self, node: Node, hardware: Hardware) -> None:
-        """Undo the addition of such guests."""
-        there = self._on[node]
-        there[hardware] -= 1
-        if not there[hardware]:
-            del there[hardware]
-        if not there:
-            del self._on[node]
-
-    def on(self, node: Node) -> Collection[Hardware]:
-        return self._on.get(node, ())
-
-    def nodes(self) -> Collection[Node]:
-        return self._on.keys()
 
     def nodes_of_several(self) -> list[Node]:
         """Return the nodes to which some loss brings several guests."""

@@ -8,13 +8,50 @@ counted, and the largest is looked for again only if the last of it has gone.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
+from typing import Generic, TypeVar
 
+from fleet.objects import Place
+
+Thing = TypeVar("Thing", bound=Hashable)
 #: Host and node.
 Node = tuple[str, str]
 #: vcpus, memory in MB, disk in MB.
 Amount = tuple[int, int, int]
 NOTHING: Amount = (0, 0, 0)
+
+
+def node_of(place: Place) -> Node:
+    return place.host, place.nodename or place.host
+
+
+class KeptThings(Generic[Thing]):
+    """Counts, by node, the things that losses put there beside amounts. One is there as long as a loss puts it there."""
+
+    def __init__(self) -> None:
+        self._on: dict[Node, collections.Counter[Thing]] = {}
+
+    def add(self, node: Node, thing: Thing) -> None:
+        self._on.setdefault(node, collections.Counter())[thing] += 1
+
+    def take(self, node: Node, thing: Thing) -> None:
+        """Undo an addition."""
+        there = self._on[node]
+        there[thing] -= 1
+        if not there[thing]:
+            del there[thing]
+        if not there:
+            del self._on[node]
+
+    def on(self, node: Node) -> Collection[Thing]:
+        return self._on.get(node, ())
+
+    def nodes(self) -> Collection[Node]:
+        return self._on.keys()
+
+    def nodes_of(self, thing: object) -> list[Node]:
+        """Return the nodes on which some loss puts this one."""
+        return [node for node, there in self._on.items() if thing in there]
 
 
 class Kept:

@@ -792,7 +792,7 @@ def test_a_host_that_is_none(client: testing.TestClient, host: str) -> None:
     ],
 )
 def test_a_proxy_that_names_no_host_or_scheme(client: testing.TestClient, headers: dict[str, str]) -> None:
-    """What becomes a part of links is held to the rule for the header Host, whoever has sent it."""
+    """Forwarded hosts stand in links of answers, so they must match the pattern of the header Host."""
     assert 400 == client.simulate_get("/", headers=headers).status_code
 
 

@@ -13,6 +13,7 @@ from oslo_utils import units
 from fleet.agent import commands
 from fleet.agent.patience import Patience
 from fleet.context import new_context
+from fleet.objects import Volume
 from tests.unit.volume_agent.builders import backend, options, volume
 from tests.worlds.one_backend import GIVEN_UP, calls
 from tests.worlds.storage_ledger import StorageLedger
@@ -106,6 +107,16 @@ def disks(monkeypatch: pytest.MonkeyPatch) -> Disks:
     return Disks(monkeypatch)
 
 
+def unfinished(disks: Disks) -> Volume:
+    """Return a volume of 10 GiB whose extension to 20 has failed, and is not undone."""
+    wanted = volume(size_gb=10)
+    disks.driver.create(wanted)
+    disks.break_extensions()
+    with pytest.raises(ExtensionUnfinished):
+        disks.driver.extend(wanted, 20)
+    return wanted
+
+
 def test_a_volume_whose_growth_is_not_zeroed_is_given_to_no_guest(disks: Disks) -> None:
     """What it has more may hold data of others. It is given again when it has its old size, or is extended."""
     wanted = volume(size_gb=10)
@@ -124,11 +135,7 @@ def test_a_volume_whose_growth_is_not_zeroed_is_given_to_no_guest(disks: Disks) 
 
 def test_a_copy_takes_nothing_that_is_not_zeroed(disks: Disks) -> None:
     """A copy may be larger than its source."""
-    wanted = volume(size_gb=10)
-    disks.driver.create(wanted)
-    disks.break_extensions()
-    with pytest.raises(ExtensionUnfinished):
-        disks.driver.extend(wanted, 20)
+    wanted = unfinished(disks)
     disks.break_extensions(False)
     disks.driver.create(volume(size_gb=20, source_uuid=wanted.uuid))
     assert [10] == disks.blocks.copied
@@ -145,11 +152,7 @@ def test_a_volume_to_manage_is_zeroed_where_an_extension_has_not(disks: Disks) -
 @pytest.mark.parametrize("is_open", [False, True])
 def test_an_extension_that_has_not_ended_is_undone_at_the_start(disks: Disks, is_open: bool) -> None:
     """But not under a program that may use all of the volume."""
-    wanted = volume(size_gb=10)
-    disks.driver.create(wanted)
-    disks.break_extensions()
-    with pytest.raises(ExtensionUnfinished):
-        disks.driver.extend(wanted, 20)
+    wanted = unfinished(disks)
     disks.break_extensions(False)
     disks.groups["vg"]._do("open", f"volume-{wanted.uuid}", attributes="-wi-ao----" if is_open else "-wi-a-----")
     disks.driver.init_backend()
@@ -158,11 +161,7 @@ def test_an_extension_that_has_not_ended_is_undone_at_the_start(disks: Disks, is
 
 def test_a_start_goes_on_where_an_extension_cannot_be_undone(disks: Disks) -> None:
     """Other volumes of the backend are served."""
-    wanted = volume(size_gb=10)
-    disks.driver.create(wanted)
-    disks.break_extensions()
-    with pytest.raises(ExtensionUnfinished):
-        disks.driver.extend(wanted, 20)
+    wanted = unfinished(disks)
     disks.driver.init_backend()
     with pytest.raises(OSError, match="may hold data of others"):
         disks.driver.connection(wanted.uuid, "p1")

@@ -22,9 +22,9 @@ def fitting(ground: Ground, columns: Columns, moves: Sequence[Move]) -> list[int
         return []
     fleet = steps.after(ground, columns.guest_of(), moves)
     best: list[int] = []
-    low, high = 0, columns.new.num_instances
+    number = high = columns.new.num_instances
+    low = 0
     while low < high:
-        number = high if not low and high == columns.new.num_instances else (low + high + 1) // 2
         made = fleet.decide(_some(columns.new, number))
         if made.complete:
             low, best = number, [columns.row_of[pick.key[0]] for pick in made.picks]
@@ -32,6 +32,7 @@ def fitting(ground: Ground, columns: Columns, moves: Sequence[Move]) -> list[int
                 fleet.release(uuid)
         else:
             high = number - 1
+        number = (low + high + 1) // 2
     return best
 
 

@@ -127,7 +127,7 @@ def _emptied(
             break
         open_[host] = False
         found = goals.empty_places(problem, donors, open_, None if wanted is None else wanted + filled, limits)
-        if len(found.places) - filled <= len(best.places) - filled + 1:
+        if len(found.places) <= len(best.places) + 1:
             break
         best = found
     return best

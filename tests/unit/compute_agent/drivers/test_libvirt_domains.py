@@ -1099,7 +1099,7 @@ def test_a_half_waits_for_the_other_one_while_that_may_be_there(
 def test_an_interrupted_post_copy_goes_on_while_the_destination_has_its_half(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, there: Part, outcome: str, runs: bool
 ) -> None:
-    """Otherwise nobody has all of the guest's memory: it is off, and can start from its disk there, or else here."""
+    """If its half is lost there, no host has all of the memory: the guest is off, and starts from its disk."""
     guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
 
     def begin_again(*_arguments: object) -> str:
