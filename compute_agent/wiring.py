@@ -16,6 +16,7 @@ from compute_agent.work.build import BuildRunner
 from compute_agent.work.moves.mover import Mover
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.termination import Termination
+from compute_agent.work.turns import Turns
 from fleet.agent import time_limit
 from fleet.agent.work_queues import WorkQueues
 
@@ -33,6 +34,7 @@ def manager_of(
     :param clock: seconds, for how long work takes
     :param within: runs the work of a driver that may hang
     """
+    turns = Turns()
     host.driver.use_images(calls.builds.find_image)
     host.driver.use_boot_data(functools.partial(calls.builds.find_boot_data, host=host.name))
     return ComputeManager(
@@ -40,7 +42,7 @@ def manager_of(
         BuildRunner(host, calls.builds, notifications, clock, within),
         Mover(host, calls.moves, notifications, clock, within, queues.give_back_slot),
         Termination(host, calls.builds, calls.moves, queues),
-        PowerSwitch(host, calls.builds, notifications, within),
-        Attacher(host, calls.builds, within),
+        PowerSwitch(host, calls.builds, notifications, within, turns),
+        Attacher(host, calls.builds, within, turns),
         queues,
     )

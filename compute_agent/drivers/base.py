@@ -322,6 +322,7 @@ class ComputeDriver:
         :param hard: end the guest by force, without asking it first
         """
         self.power_off(context, instance)
+        time_limit.require_wanted()
         self.power_on(context, instance)
 
     # Volumes. Guests of a driver without these methods have none. Each method may be repeated, and ends within

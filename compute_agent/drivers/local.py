@@ -239,6 +239,7 @@ class LocalDriver(ComputeDriver):
 
     def _start_again(self, instance: Instance) -> None:
         """Start in the existing directory, with the order for ``instance``."""
+        time_limit.require_wanted()
         order = self._order(instance)
         directory = self._directory(instance.uuid)
         # An order of an earlier release says less. A new name is no reason to start a guest again.
@@ -246,6 +247,7 @@ class LocalDriver(ComputeDriver):
         if same and self.get_info(instance.uuid).state == states.RUNNING:
             return
         self._halt(instance.uuid)
+        time_limit.require_wanted()
         state_file.write(directory / supervisor.ORDER_FILE, order)
         self._start(directory, instance.uuid)
 

@@ -6,8 +6,6 @@ Nothing is stored between the order and the report, and each step has no effect 
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
 
 from oslo_log import log as logging
@@ -15,6 +13,7 @@ from oslo_log import log as logging
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.node.host import Host
 from compute_agent.work import orders, reach
+from compute_agent.work.turns import Turns
 from fleet import control_characters, errors, failpoints, volume_states
 from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
@@ -27,12 +26,17 @@ LOG = logging.getLogger(__name__)
 class Attacher:
     """Attaches and detaches the volumes of one host's guests. The caller ensures that no other work on the instance runs."""
 
-    def __init__(self, host: Host, calls: BuildCalls, within: time_limit.Within = time_limit.run_within) -> None:
+    def __init__(
+        self,
+        host: Host,
+        calls: BuildCalls,
+        within: time_limit.Within = time_limit.run_within,
+        turns: Turns | None = None,
+    ) -> None:
         self._host = host
         self._calls = calls
         self._within = within
-        #: By instance. Work that took too long may still run: what follows waits for it.
-        self._locks: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
+        self._turns = turns or Turns()
 
     def run(self, context: RequestContext, instance_uuid: str) -> None:
         """Attach and detach until nothing is left to do. If the conductor does not answer, it sends the order again."""
@@ -69,13 +73,7 @@ class Attacher:
 
     def _work(self, context: RequestContext, attachment: Attachment) -> Callable[[], None]:
         work = self._attach if attachment.status == volume_states.ATTACHING else self._detach
-        lock = self._locks.setdefault(attachment.instance_uuid, threading.Lock())
-
-        def locked() -> None:
-            with lock:
-                work(context, attachment)
-
-        return locked
+        return self._turns.alone(attachment.instance_uuid, lambda: work(context, attachment))
 
     def _attach(self, context: RequestContext, attachment: Attachment) -> None:
         failpoints.hit("agent.attach.before")

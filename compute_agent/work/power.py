@@ -19,6 +19,7 @@ from compute_agent.ledger.notifications import END, ERROR, START, Notifications
 from compute_agent.node.host import Host
 from compute_agent.work import orders, reach
 from compute_agent.work.build import SPAWN_SHARE
+from compute_agent.work.turns import Turns
 from fleet import errors, failpoints, states
 from fleet.agent import time_limit
 from fleet.agent.patience import Unanswered
@@ -37,11 +38,13 @@ class PowerSwitch:
         calls: BuildCalls,
         notifications: Notifications,
         within: time_limit.Within = time_limit.run_within,
+        turns: Turns | None = None,
     ) -> None:
         self._host = host
         self._calls = calls
         self._notifications = notifications
         self._within = within
+        self._turns = turns or Turns()
 
     def run(self, context: RequestContext, instance_uuid: str, spawn_within_s: float | None = None) -> None:
         """Carry out the task of the row, if it has one. If the conductor does not answer, it sends the order again.
@@ -79,7 +82,7 @@ class PowerSwitch:
         failure: Exception | None = None
         try:
             failpoints.hit("agent.power.before")
-            self._within(context, limit_s, work)
+            self._within(context, limit_s, self._turns.alone(instance.uuid, work))
         except Exception as failed:
             failure = failed
             expected = isinstance(failed, time_limit.Overrun | SpawnFailed | errors.FleetError)
@@ -123,6 +126,7 @@ class PowerSwitch:
         def rebuild() -> None:
             driver.rebuild(context, instance, instance.image, **volumes)
             if instance.vm_state == states.STOPPED:
+                time_limit.require_wanted()
                 driver.power_off(context, instance)
 
         return rebuild
@@ -137,6 +141,7 @@ class PowerSwitch:
     def _offload(self, context: RequestContext, instance: Instance) -> None:
         """Keep the disk of a guest where other hosts reach it, and destroy the guest. May be repeated."""
         self._host.driver.shelve(context, instance)
+        time_limit.require_wanted()
         if instance.uuid in self._host.driver.list_instance_uuids():
             self._host.driver.destroy(context, instance.uuid)
 

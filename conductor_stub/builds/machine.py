@@ -26,6 +26,9 @@ from fleet.db.tables.instances import EventRow, FailedOrder, RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 
+#: Key in the column ``shelved``: the columns that an unshelve changes, which a failed one gives back.
+BEFORE = "before"
+
 EventT = TypeVar("EventT", bound=EventRow)
 
 
@@ -194,6 +197,7 @@ def end_in_error(
     if row.shelved:
         # As it was: its disk, its volumes and its addresses stay.
         ended["vm_state"] = states.SHELVED_OFFLOADED
+        ended.update(row.shelved.get(BEFORE, {}))
     else:
         ended["interfaces"] = None
         if guest_on is not None:

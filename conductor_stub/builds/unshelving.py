@@ -7,7 +7,7 @@ Its attempts go on from those that it has had. It ends ACTIVE, or is shelved as 
 
 from __future__ import annotations
 
-from conductor_stub.builds import left_guest
+from conductor_stub.builds import left_guest, machine
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
@@ -74,6 +74,10 @@ def accept(tx: Transaction, uuid: str, zone: str | None, host: str | None, ctx: 
         "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
         "chosen": None,
         "availability_zone": wanted or None,
+        "shelved": {
+            **(row.shelved or {}),
+            machine.BEFORE: {"availability_zone": row.availability_zone, "details": row.details},
+        },
         "details": {**(row.details or {}), **details},
         "request_id": ctx.request_id,
         "updated_at": ctx.now,

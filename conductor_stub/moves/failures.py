@@ -13,7 +13,7 @@ from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
 from fleet.db.engine.database import Transaction
-from fleet.db.instances import moves
+from fleet.db.instances import history, moves
 from fleet.db.operations import recoveries
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments
@@ -48,12 +48,10 @@ _machine = MoveMachine()
 def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: StepContext) -> Move | None:
     """The host could not do its part of ``status``. Return the move as it goes on; None if it has gone on already."""
     move = machine.read(tx, attempt.uuid)
-    record = move.record
     if not _machine.is_at(move, attempt.number, (status,)):
         return None
-    if attempt.host not in (record.source_compute, record.dest_compute):
-        return None
-    if record.status == move_states.RUNNING and attempt.host != move.actor:
+    # A host that is taken for dead must not end the step of the host that takes its instances.
+    if attempt.host != move.actor:
         return None
     return _fail(tx, move, attempt.host, failure, ctx)
 
@@ -62,6 +60,8 @@ def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: 
     """Record the failure of a step. Return None if the host has to repeat it, because no other host can do the step."""
     record = move.record
     if (record.migration_type, record.status) in _UNTIL_DONE:
+        told = {"host": host, "attempt": move.attempt, "request_id": ctx.request_id, **failure.event()}
+        history.add_failure(tx, move.instance.uuid, record.migration_type, now=ctx.now, **told)
         return None
     if record.status == move_states.RESUMING and record.deadline is not None and ctx.now < record.deadline:
         return None

@@ -99,7 +99,7 @@ def _require(tx: Transaction, row: RequestedInstance, state: str) -> None:
     """
     reason = ""
     if row.vm_state == states.BUILDING or row.task_state not in (None, *_SWITCHES):
-        reason = "wait until it has ended; it does so by itself"
+        reason = "wait until it has ended; if its host fails, `fleet trace` tells why"
     elif moves.of_instance(tx, row.uuid) is not None:
         reason = "confirm or revert its move first"
     elif row.shelved:

@@ -96,12 +96,13 @@ class PowerIntake:
 
     @internal
     def offload(self, context: RequestContext, row: RequestedInstance) -> None:
-        """Offload an instance that the sweeper has found shelved for long enough. After a refusal it stays on its host."""
+        """Offload an instance that the sweeper has found shelved for long enough. A refusal puts it off."""
         try:
             self._accept(context, row.uuid, states.SHELVING_OFFLOADING)
         except (errors.NotFound, errors.Conflict, errors.VersionPinned) as refused:
-            LOG.info("Instance %s stays on its host: %s", row.name, refused.message)
-            self._database.write(machine.stay, row.uuid)
+            LOG.info("Instance %s stays on its host for now: %s", row.name, refused.message)
+            ctx = StepContext(self._limits, self._clock(), context.request_id)
+            self._database.write(machine.put_off, row.uuid, ctx)
 
     @endpoint
     def rebuild_instance(self, context: RequestContext, name: fields.Name, request: JSONObject) -> PowerView:

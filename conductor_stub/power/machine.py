@@ -112,11 +112,12 @@ def accept(tx: Transaction, uuid: str, task: str, ctx: StepContext) -> Requested
     return begin(tx, row, task, ctx)
 
 
-def stay(tx: Transaction, uuid: str) -> None:
-    """Let a shelved instance keep its host. The sweeper does not offload it again."""
+def put_off(tx: Transaction, uuid: str, ctx: StepContext) -> None:
+    """Let a shelved instance keep its host for now; for ever, if the host has no place for its disk."""
     row = instances.lock(tx, uuid)
     if (row.vm_state, row.task_state) == (states.SHELVED, None):
-        tx.update(instances.INSTANCES, uuid, {"step_deadline": None})
+        due = ctx.due(ctx.limits.build_timeout_s) if offload.shelf_of(tx, row) else None
+        tx.update(instances.INSTANCES, uuid, {"step_deadline": due})
 
 
 def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, **values: object) -> RequestedInstance:
@@ -143,7 +144,11 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
     if report.attempt not in (None, row.attempt) or not _is_of_this_task(row, report):
         return False
     found: dict[str, object] = {"power_state": report.power_state}
-    if report.failure:
+    if report.failure and (row.task_state, report.power_state) == (states.SHELVING_OFFLOADING, states.NOSTATE):
+        # The guest is gone, but something of it is left: nobody may start it before the host has ended the offload.
+        _set(tx, row, ctx, **found, step_deadline=ctx.due(ctx.limits.placing_timeout_s))
+        _add_event(tx, row, ctx, "failed", report.failure)
+    elif report.failure:
         found |= _failed(tx, row, RebuildFailed(host=row.host, reason=report.failure), ctx)
         _end(tx, row, ctx, found, "failed", report.failure)
     else:
@@ -184,10 +189,12 @@ def _then(row: RequestedInstance) -> str:
 
 
 def _failed(tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> JSONObject:
-    """The columns of a row whose task has failed. A rebuild leaves the guest worse than it was, and an offload may."""
+    """The columns of a row whose task has failed. A rebuild leaves the guest worse than it was."""
     if row.task_state == states.SHELVING_OFFLOADING:
-        # The guest may be destroyed already, so the offload is tried again.
-        return {"step_deadline": ctx.due(ctx.limits.placing_timeout_s)}
+        return {"step_deadline": ctx.due(ctx.limits.build_timeout_s)}
+    after_s = ctx.limits.shelved_offload_time_s
+    if row.task_state == states.UNSHELVING and after_s >= 0 and offload.shelf_of(tx, row):
+        return {"step_deadline": ctx.now + seconds(after_s)}
     if row.task_state != states.REBUILD_DISK:
         return {}
     faults.write(tx, row.uuid, error, row.host, ctx)
@@ -211,9 +218,8 @@ def _add_event(
     tx: Transaction, row: RequestedInstance, ctx: StepContext, result: str = history.SUCCESS, message: str = ""
 ) -> None:
     event, where = states.POWER_TASKS[str(row.task_state)], {"host": row.host, "node": row.node, "attempt": row.attempt}
-    history.add_event(
-        tx, row.uuid, event, now=ctx.now, result=result, message=message, request_id=ctx.request_id, **where
-    )
+    add = history.add_event if result == history.SUCCESS else history.add_failure
+    add(tx, row.uuid, event, now=ctx.now, result=result, message=message, request_id=ctx.request_id, **where)
 
 
 def _set(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: object) -> RequestedInstance:

@@ -532,6 +532,25 @@ def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:
     assert (move_states.ERROR, ("active", None, "h1")) == (stage.migration()["status"], stage.state())
 
 
+def test_a_host_that_counts_as_dead_does_not_fail_its_evacuation(stage: Stage) -> None:
+    """Its agent may live, and belong to somebody else: the destination may be starting the guest."""
+    stage.evacuate("h2", "h3")
+    stage.claim("h2")
+    before = stage.used()
+    assert move_states.PRE_MIGRATING == stage.fail("h1", move_states.PRE_MIGRATING)
+    assert ("h2", stage.used()) == (stage.migration()["dest_compute"], before)
+
+
+def test_a_confirmation_that_fails_is_told_once(stage: Stage) -> None:
+    """It is repeated until the source has done it."""
+    stage.until(move_states.CONFIRMING)
+    before = stage.conductor.events(stage.uuid)
+    for _report in range(3):
+        assert move_states.CONFIRMING == stage.fail("h1", move_states.CONFIRMING)
+    (told,) = stage.conductor.events(stage.uuid)[len(before) :]
+    assert ("resize", "h1") == (told["event"], told["host"])
+
+
 def test_only_a_host_that_is_down_is_evacuated(stage: Stage) -> None:
     """What might still run there must not run twice: the error names the host."""
     with pytest.raises(errors.Conflict, match="host h1, whose fleet-compute is up"):

@@ -190,6 +190,20 @@ def test_a_zone_or_a_host(conductor: Conductor, uuid: str) -> None:
         assert "force_hosts" not in properties
 
 
+def test_an_unshelve_that_fails_changes_no_zone(conductor: Conductor, uuid: str) -> None:
+    """The zone was for that unshelve; the next one may be anywhere again."""
+    conductor.operator.create_aggregate("racks", {"availability_zone": "az2"})
+    shelve(conductor, uuid)
+    for asked in ({"availability_zone": "az2", "host": "h2"}, {}):
+        conductor.scheduler.answers.append(errors.NoValidHost(reason="full"))
+        conductor.operator.unshelve_instance(uuid, **asked)
+        conductor.work()
+        assert "shelved_offloaded" == conductor.state(uuid)[0]
+    spec, properties = conductor.scheduler.requests[-1]
+    assert "requested_destination" not in properties
+    assert not spec["instance_properties"].get("availability_zone")
+
+
 def test_it_does_not_go_to_a_host_that_it_was_evacuated_from(conductor: Conductor, uuid: str) -> None:
     """As for every move: until that host has removed the old guest, it would take the new one for it."""
     gone = {"source_compute": "h2", "source_node": "h2", "dest_compute": "h1", "dest_node": "h1"}
@@ -247,7 +261,7 @@ def test_one_that_has_kept_its_host_starts_there(database: Database) -> None:
 
 
 def test_it_leaves_after_a_time(database: Database) -> None:
-    """Or when the administrator says so. The sweeper asks once."""
+    """Or when the administrator says so."""
     conductor = a_conductor(database, 50)
     uuid = running(conductor)
     conductor.operator.shelve_instance(uuid)
@@ -260,6 +274,33 @@ def test_it_leaves_after_a_time(database: Database) -> None:
     assert ("shelved", None, 1, "h1") == conductor.state(uuid)
     assert 0 == conductor.power_sweeper.sweep()
     assert OFFLOADING == conductor.operator.shelve_offload_instance(uuid)["task_state"]
+
+
+def test_it_leaves_although_its_host_was_silent_when_its_time_came(database: Database) -> None:
+    conductor = a_conductor(database, 3600)
+    uuid = running(conductor)
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    conductor.clock.advance(3601)
+    conductor.power_sweeper.sweep()
+    assert ("shelved", None) == conductor.state(uuid)[:2]
+    conductor.clock.advance(conductor.limits.build_timeout_s + 1)
+    conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+    conductor.power_sweeper.sweep()
+    assert ("shelved", OFFLOADING) == conductor.state(uuid)[:2]
+
+
+def test_it_leaves_after_an_unshelve_that_failed(database: Database) -> None:
+    conductor = a_conductor(database, 50)
+    uuid = running(conductor)
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    conductor.operator.unshelve_instance(uuid)
+    assert report(conductor, uuid, states.UNSHELVING, OFF, "no memory")
+    assert ("shelved", None) == conductor.state(uuid)[:2]
+    conductor.clock.advance(50)
+    assert 1 == conductor.power_sweeper.sweep()
+    assert OFFLOADING == conductor.state(uuid)[1]
 
 
 def test_a_host_without_a_shelf_keeps_it(conductor: Conductor) -> None:
@@ -428,14 +469,32 @@ def test_an_offload_from_a_host_that_is_certainly_off_is_given_up(conductor: Con
 
 
 def test_an_offload_that_failed_is_tried_again(conductor: Conductor, uuid: str) -> None:
+    """Its history has the failure once."""
     conductor.operator.shelve_instance(uuid)
     report(conductor, uuid, states.SHELVING, OFF)
-    assert report(conductor, uuid, OFFLOADING, OFF, "the shelf is full")
-    assert ("shelved", None) == conductor.state(uuid)[:2]
-    conductor.clock.advance(conductor.limits.placing_timeout_s + 1)
-    conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
-    conductor.power_sweeper.sweep()
+    for _again in range(3):
+        assert report(conductor, uuid, OFFLOADING, OFF, "the shelf is full")
+        assert ("shelved", None) == conductor.state(uuid)[:2]
+        conductor.clock.advance(conductor.limits.build_timeout_s + 1)
+        conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], INCARNATION))
+        conductor.power_sweeper.sweep()
+        assert ("shelved", OFFLOADING) == conductor.state(uuid)[:2]
+    assert 1 == [each["message"] for each in conductor.events(uuid)].count("the shelf is full")
+
+
+def test_nobody_starts_a_guest_that_is_half_offloaded(conductor: Conductor, uuid: str) -> None:
+    conductor.operator.shelve_instance(uuid)
+    report(conductor, uuid, states.SHELVING, OFF)
+    assert report(conductor, uuid, OFFLOADING, GONE, "its disk cannot be removed")
     assert ("shelved", OFFLOADING) == conductor.state(uuid)[:2]
+    with pytest.raises(errors.Conflict, match="wait until its task has ended"):
+        conductor.operator.unshelve_instance(uuid)
+    conductor.compute.power.clear()
+    conductor.clock.advance(conductor.limits.placing_timeout_s + 1)
+    conductor.power_sweeper.sweep()
+    assert [("h1", uuid)] == conductor.compute.power
+    assert report(conductor, uuid, OFFLOADING, GONE)
+    assert "shelved_offloaded" == conductor.state(uuid)[0]
 
 
 def given_up(conductor: Conductor, uuid: str) -> None:

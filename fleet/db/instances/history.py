@@ -37,6 +37,7 @@ _OF_ONE = EVENTS.c.instance_uuid == sa.bindparam("wanted")
 _EVENTS = sa.select(EVENTS).where(_OF_ONE).order_by(EVENTS.c.id)
 _FAILED_ATTEMPT = sa.and_(EVENTS.c.event == ATTEMPT, EVENTS.c.result != SUCCESS)
 _FAILED_ATTEMPTS = _EVENTS.where(_FAILED_ATTEMPT)
+_LAST = sa.select(EVENTS).where(_OF_ONE).order_by(EVENTS.c.id.desc()).limit(1)
 _FIRST = _EVENTS.where(EVENTS.c.event == sa.bindparam("which")).limit(1)
 _NEWEST = (
     sa.select(EVENTS)
@@ -66,6 +67,15 @@ _EVENT: Mapping[str, object] = {
 def add_event(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime, **columns: object) -> None:
     """:param columns: ``attempt``, ``host``, ``node``, ``step``, ``result``, ``message``, ``duration_s``, ``request_id``"""
     tx.defer_insert(EVENTS, {**_EVENT, "instance_uuid": uuid, "event": event, "created_at": now, **columns})
+
+
+def add_failure(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime, **columns: object) -> None:
+    """As :func:`add_event`, for work that is repeated until it succeeds: the event of the same failure gets a new time."""
+    last = tx.execute(_LAST, {"wanted": uuid}).one_or_none()
+    if last is not None and (last.event, last.result, last.message) == (event, columns["result"], columns["message"]):
+        tx.update(EVENTS, last.id, {"created_at": now})
+    else:
+        add_event(tx, uuid, event, now=now, **columns)
 
 
 def add_fault(tx: Transaction, uuid: str, *, now: datetime.datetime, **columns: object) -> None:

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import logging
+import threading
 
 import oslo_messaging
 import pytest
 
-from compute_agent.drivers.base import SpawnFailed
+from compute_agent.drivers.base import ComputeDriver, SpawnFailed
 from compute_agent.ledger.notifications import Notifications
 from compute_agent.work.power import PowerSwitch
 from compute_agent.work.power_sync import RESTART
 from fleet import states
 from fleet.agent.time_limit import Overrun
+from fleet.context import RequestContext
 from fleet.objects import Attachment, Instance, VolumeConnection
-from tests import factories
+from tests import factories, leftovers
 from tests.unit.compute_agent import builders
 from tests.unit.compute_agent.builders import Notifier
 from tests.worlds.one_host import one_host
@@ -229,3 +233,27 @@ def test_a_rebuild_that_takes_too_long_leaves_no_guest(
     switched.order(states.REBUILD_DISK)
     assert ("error", None) == switched.state[:2]
     assert "Cannot clean up" in builders.lines(caplog, logging.ERROR)[-1]
+
+
+@pytest.mark.parametrize("task", [states.SHELVING_OFFLOADING, states.REBOOTING])
+def test_what_took_too_long_does_nothing_later(task: str, switched: Switched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first half ends late; the second half would destroy, or start, the guest of later work. That waits for it."""
+    driver, go_on, calls = switched.world.driver, threading.Event(), []
+    first = "shelve" if task == states.SHELVING_OFFLOADING else "power_off"
+
+    def slowly(context: RequestContext, instance: Instance) -> None:
+        calls.append(first)
+        go_on.wait()
+
+    monkeypatch.setattr(driver, first, slowly)
+    monkeypatch.setattr(driver, "reboot", functools.partial(ComputeDriver.reboot, driver))
+    monkeypatch.setattr(driver, "destroy", lambda *_arguments: calls.append("destroy"))
+    monkeypatch.setattr(driver, "power_on", lambda *_arguments: calls.append("power_on"))
+    switched.world.host.policy = dataclasses.replace(switched.world.host.policy, driver_timeout_s=0.05)
+    for _order in range(2):
+        switched.world.conductor.put(switched.row, task_state=task)
+        switched.switch.run(builders.a_context(), switched.uuid, 0.05)
+        assert "it has not ended" in switched.world.conductor.failures[switched.uuid]
+    go_on.set()
+    leftovers.join("driver")
+    assert [first] == calls
