@@ -15,7 +15,7 @@ from typing import Literal
 from fleet import errors
 from fleet.hardware.constraints import EXTRA_SPECS, PROPERTIES
 from fleet.objects import Flavor, Image, fields, structure
-from fleet.objects.pci import NumaPolicy, PciRequest
+from fleet.objects.pci import NumaPolicy, PciRequest, Properties
 
 ALIAS = "pci_passthrough:alias"
 OPTION = "[pci] alias"
@@ -34,7 +34,7 @@ class Alias:
     device_type: Literal["type-PCI", "type-PF", "type-VF", "vdpa"] | None = None
     numa_policy: NumaPolicy | None = None
 
-    def properties(self) -> dict[str, str]:
+    def properties(self) -> Properties:
         named = {"vendor_id": self.vendor_id, "product_id": self.product_id, "dev_type": self.device_type}
         return {key: value for key, value in named.items() if value is not None}
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fleet.objects.numa import HostCell
 from fleet.objects.pci import (
@@ -20,12 +21,15 @@ from fleet.objects.pci import (
     PciDevice,
     PciPool,
     PciRequest,
+    Tags,
 )
 
 Pools = tuple[PciPool, ...]
 
-#: Devices of these kinds are given only to requests that ask for the kind: (property, value).
-_ONLY_IF_ASKED_FOR = (("dev_type", "type-PF"), ("dev_type", "vdpa"), ("remote_managed", "true"))
+#: Devices of these kinds are given only to requests that ask for the kind: (property, value in lower case).
+_ONLY_IF_ASKED_FOR = (("dev_type", "type-pf"), ("dev_type", "vdpa"), ("remote_managed", "true"))
+#: Kinds of devices whose properties are kept in lower case.
+_KINDS = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,12 +134,19 @@ def _take(
 
 
 def _matches(pool: PciPool, request: PciRequest) -> bool:
-    alternatives = [frozenset(each.items()) for each in request.spec]
-    for special in _ONLY_IF_ASKED_FOR:
-        if special in pool.tags and not any(special in wanted for wanted in alternatives):
+    has = _lower(pool.tags)
+    if pool.numa_node is not None:
+        has = {**has, "numa_node": str(pool.numa_node)}
+    alternatives = [{name: value and value.lower() for name, value in each.items()} for each in request.spec]
+    for name, special in _ONLY_IF_ASKED_FOR:
+        if has.get(name) == special and not any(wanted.get(name) == special for wanted in alternatives):
             return False
-    has = pool.tags if pool.numa_node is None else pool.tags | {("numa_node", str(pool.numa_node))}
-    return any(wanted <= has for wanted in alternatives)
+    return any(all(has.get(name) == value for name, value in wanted.items()) for wanted in alternatives)
+
+
+@functools.lru_cache(_KINDS)
+def _lower(tags: Tags) -> Mapping[str, str]:
+    return {name: value.lower() for name, value in tags}
 
 
 def _near(

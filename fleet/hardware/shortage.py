@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fleet.hardware import node, pages, pinning, pools, topology_fit
 from fleet.hardware.cell_fit import fits_cell
@@ -140,7 +140,7 @@ def _kind(request: PciRequest) -> str:
     return " or ".join(dict.fromkeys(_named(each) for each in request.spec)) or request.alias_name or "any"
 
 
-def _named(properties: dict[str, str]) -> str:
+def _named(properties: Mapping[str, str | None]) -> str:
     if "vendor_id" in properties and "product_id" in properties:
         return f"{properties['vendor_id']}:{properties['product_id']}"
-    return ",".join(f"{key}={value}" for key, value in sorted(properties.items()))
+    return ",".join(f"no {key}" if value is None else f"{key}={value}" for key, value in sorted(properties.items()))

@@ -26,6 +26,7 @@ Kind = tuple[int | None, Tags]
 #: Keys of a device that are its own, not its kind's.
 _OWN_KEYS = ("address", "dev_id", "label", "parent_addr", "status", "request_id", "extra_info", "capabilities")
 _MOST = 65536
+Properties = Annotated[dict[fields.Name, fields.Text | None], pydantic.Field(max_length=128)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +65,13 @@ class PciDevice:
 
 @dataclasses.dataclass(frozen=True)
 class PciRequest:
-    """``count`` devices, each with all the properties of one of the alternatives in ``spec``."""
+    """``count`` devices, each with all the properties of one of the alternatives in ``spec``.
+
+    Values compare without case, as in nova. None: the devices do not have the property.
+    """
 
     count: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=_MOST)]
-    spec: tuple[fields.Texts, ...]
+    spec: tuple[Properties, ...]
     alias_name: fields.Text | None = None
     request_id: fields.Text | None = None
     numa_policy: NumaPolicy | None = None

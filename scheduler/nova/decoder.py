@@ -27,6 +27,8 @@ CHECK_TYPE = "_nova_check_type"
 _FLAVOR = ("id", "name", "flavorid", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 _IMAGE = ("id", "name", "status", "min_ram", "min_disk", "size")
 _GROUP_KEYS = ("group_updated", "group_hosts", "group_policies", "group_members", "group_uuid")
+#: Keys of a request for PCI devices that placement judges. Pools do not have them, or not with these values.
+_OF_PLACEMENT = ("resource_class", "traits", "rp_uuids")
 _PLACES = ("ignore_hosts", "force_hosts", "force_nodes")
 
 
@@ -234,7 +236,19 @@ def _set_fields(cell: object) -> object:
 
 
 def _pci(data: object) -> object:
-    return data.get("requests") if isinstance(data, Mapping) else data
+    """Return the requests for devices, by the properties of devices only."""
+    found = data.get("requests") if isinstance(data, Mapping) else data
+    if not isinstance(found, list):
+        return found
+    return [{**each, "spec": _properties(each.get("spec"))} if isinstance(each, Mapping) else each for each in found]
+
+
+def _properties(spec: object) -> object:
+    return [_without(each, _OF_PLACEMENT) for each in spec] if isinstance(spec, list) else spec
+
+
+def _without(data: object, left_out: Sequence[str]) -> object:
+    return {name: value for name, value in data.items() if name not in left_out} if isinstance(data, Mapping) else data
 
 
 def _object(data: object, field: str) -> JSONMapping:

@@ -52,6 +52,6 @@ def pool(count: int = 1, numa_node: int | None = None, **tags: str) -> PciPool:
     return PciPool(count, numa_node, frozenset({"vendor_id": "8086", **tags}.items()))
 
 
-def devices(count: int = 1, policy: Any = None, *spec: Mapping[str, str]) -> PciRequest:
+def devices(count: int = 1, policy: Any = None, *spec: Mapping[str, str | None]) -> PciRequest:
     """Any of vendor 8086, or with one of the given sets of properties."""
     return PciRequest(count, tuple(spec) or ({"vendor_id": "8086"},), request_id="r", numa_policy=policy)

@@ -35,6 +35,10 @@ PF = {"vendor_id": "8086", "dev_type": "type-PF"}
         ("a PF to who asks for one", [pool(dev_type="type-PF")], [devices(1, None, PF)], True),
         ("nor is vdpa", [pool(dev_type="vdpa")], [devices()], False),
         ("nor what is managed remotely", [pool(remote_managed="true")], [devices()], False),
+        ("or in other letters", [pool(remote_managed="True")], [devices()], False),
+        ("letters do not matter", [pool(net="PhysNet1")], [devices(1, None, {"net": "physnet1"})], True),
+        ("nothing there", [pool()], [devices(1, None, {"net": None})], True),
+        ("something there", [pool(net="a")], [devices(1, None, {"net": None})], False),
         ("nothing asked for", [], [], True),
     ],
 )

@@ -200,6 +200,30 @@ def test_where_a_request_must_go(world, changed, host):
     assert [[host]] == [hosts[:1] for hosts in _hosts(world.select(arguments(**changed)))]
 
 
+_POOL = {"vendor_id": "15b3", "product_id": "101e", "dev_type": "type-VF", "remote_managed": "false", "numa_node": 0}
+
+
+@pytest.mark.parametrize(
+    ("pool", "spec"),
+    [
+        (
+            {"physical_network": "physnet1"},
+            {"physical_network": "physnet1", "remote_managed": "False", "dev_type": "type-VF"},
+        ),
+        ({"physical_network": "PhysNet1"}, {"physical_network": "physnet1", "dev_type": "type-VF"}),
+        ({"physical_network": None}, {"physical_network": None, "remote_managed": "False", "dev_type": "type-VF"}),
+        ({}, {"vendor_id": "15b3", "product_id": "101e", "resource_class": "CUSTOM_A", "traits": "B", "rp_uuids": "c"}),
+    ],
+    ids=["a port", "other letters", "a port of a tunnelled network", "a device in placement"],
+)
+def test_a_pci_device(pool, spec):
+    """A pool stores "false" where a port asks for "False", and placement judges resource classes and traits."""
+    world = EndpointInMemory(node_row("cmp1", pci_stats=json.dumps([{**_POOL, **pool, "count": 1}])))
+    wanted = envelope("InstancePCIRequest", "1.4", count=1, spec=[spec], alias_name=None, request_id="r")
+    asked = arguments(pci_requests=envelope("InstancePCIRequests", "1.1", requests=[wanted]))
+    assert [["cmp1"]] == _hosts(world.select(asked))
+
+
 def test_a_zone_for_hosts_without_one(world):
     """Is nova's default zone, and the answer names it."""
     (found,) = contents(world.select(arguments(availability_zone="nova")))
