@@ -65,17 +65,24 @@ class Claims:
         self._made: list[Claim] = []
         #: Compute nodes that placement does not know.
         self.unknown: set[str] = set()
+        #: What new instances hold already, by their uuid and by provider.
+        self.found: dict[str, JSONMapping] = {}
 
     def claim(self, instance_uuid: str, node_uuid: str, offered: Offers | None = None) -> JSONMapping | None:
         """Claim the compute node for an instance. Return the allocation request; None if placement refuses it.
+
+        None, too, if a new instance turns out to hold an allocation: :attr:`found` has it, and the next call replaces it.
 
         :param offered: the allocation requests to claim one of, by compute node; None to take all of the node itself
         :raises PlacementFailed:
         """
         asked = [allocation(self._request, node_uuid)] if offered is None else offered.get(node_uuid, ())
+        known = instance_uuid in self.found
         for each in itertools.islice(asked, _OFFERS):
             if self._claim(instance_uuid, node_uuid, each["allocations"]):
                 return each
+            if not known and instance_uuid in self.found:
+                return None
         return None
 
     def _claim(self, instance_uuid: str, node_uuid: str, allocations: JSONMapping) -> bool:
@@ -86,6 +93,9 @@ class Claims:
         for _attempt in range(_ATTEMPTS):
             if self._is_move or known:
                 held, generation = self._placement.allocations(instance_uuid)
+                if held and not self._is_move and instance_uuid not in self.found:
+                    self.found[instance_uuid] = held
+                    return False
             before = held if self._is_move else {}
             # As nova-scheduler does: during an evacuation an instance holds both hosts.
             wanted = {uuid: {"resources": each["resources"]} for uuid, each in allocations.items()} | before

@@ -31,6 +31,7 @@ from scheduler.nova.providers import ProviderNotes
 from scheduler.nova.refusals import Refusals
 from scheduler.nova.request import Call, NovaRequest
 from scheduler.nova.request_filters import RequestFilters
+from scheduler.nova.resource_request import MAIN
 
 #: A request ends after so many refused nodes: then placement and nova's databases do not agree.
 MOST_REFUSALS = 100
@@ -177,8 +178,12 @@ class Placing:
             for uuid, (selection, node) in zip(missing, chosen, strict=True):
                 if _key(selection) in refused:
                     continue
+                is_new = uuid not in claims.found
                 if (allocated := claims.claim(uuid, node.node_uuid, request.offered)) is not None:
                     taken[uuid] = selection, node, allocated
+                elif is_new and uuid in claims.found:
+                    if (kept := self._kept(context, rest, uuid, claims.found[uuid])) is not None:
+                        taken[uuid] = kept
                 else:
                     refused.append(_key(selection))
                     if node.node_uuid in claims.unknown:
@@ -188,6 +193,27 @@ class Placing:
             if len(refused) > MOST_REFUSALS:
                 raise errors.NoValidHost(reason=f"Placement refused claims on {len(refused)} nodes that looked free.")
         return [taken[uuid] for uuid in request.instance_uuids], request
+
+    def _kept(self, context: RequestContext, request: NovaRequest, uuid: str, held: JSONMapping) -> _Taken | None:
+        """Choose the node on which a new instance holds an allocation; None if the request does not allow that node.
+
+        The broker has delivered the request twice, or the answer to a claim was lost: the instance may be on that node, and
+        has its room there.
+        """
+        allocations = {provider: {"resources": each["resources"]} for provider, each in held.items()}
+        offers: dict[str, list[JSONMapping]] = {}
+        for node_uuid in held:
+            alike = [each for each in (request.offered or {}).get(node_uuid, ()) if each["allocations"] == allocations]
+            if not alike and (request.wanted is None or request.wanted.groups.keys() <= {MAIN}):
+                alike = [{"allocations": allocations, "mappings": {MAIN: sorted(held)}}]
+            if alike:
+                offers[node_uuid] = alike
+        one = dataclasses.replace(request, num_instances=1, instance_uuids=(uuid,), offered=offers)
+        try:
+            ((selection, node),) = self._chosen(context, one)
+        except errors.NoValidHost:
+            return None
+        return selection, node, offers[node.node_uuid][0]
 
     def _chosen(self, context: RequestContext, request: NovaRequest) -> Sequence[tuple[Selection, Found]]:
         """Choose hosts, and return them with the facts of their nodes. A node that has left the cache is refused."""

@@ -141,10 +141,12 @@ def test_a_full_provider():
 
 
 def test_a_claim_that_a_lost_answer_has_left():
-    """Of a build is replaced: the instance is on no host."""
+    """Of a build is found, and replaced if the node is claimed all the same."""
     adapter = FakeAdapter()
     _claims(adapter).claim(SERVER, A)
-    assert _claims(adapter).claim(SERVER, B)
+    claims = _claims(adapter)
+    assert (None, [A]) == (claims.claim(SERVER, B), list(claims.found[SERVER]))
+    assert claims.claim(SERVER, B)
     assert [B] == list(adapter.held[SERVER])
 
 

@@ -83,6 +83,48 @@ def test_if_placement_knows_no_host_the_refusal_says_so() -> None:
     assert "Placement refused claims on" in world.refused(arguments())
 
 
+class Twice(EndpointInMemory):
+    """A second scheduler gets a request that another one has answered: the server runs on cmp3, the fullest host."""
+
+    adapter: Any
+
+    def __init__(self, room: int = 2048) -> None:
+        super().__init__(node_row("cmp1"), node_row("cmp2", free_ram_mb=4096), node_row("cmp3", free_ram_mb=room))
+        self.sent = arguments()
+        (self.server,) = self.sent["instance_uuids"]
+        self.adapter.held[self.server] = {UUIDS["cmp3"]: {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}}
+        self.adapter.generations[self.server] = 1
+
+    def held(self) -> list[str]:
+        return [host for host, node in UUIDS.items() if node in self.adapter.held[self.server]]
+
+
+@pytest.mark.parametrize("room", [2048, 0], ids=["with room for more", "full with the server"])
+def test_a_request_that_is_delivered_twice_keeps_its_host(room: int) -> None:
+    world = Twice(room)
+    (found,) = contents(world.select(world.sent))
+    assert ["cmp3"] == world.held() == [each["service_host"] for each in found]
+    assert {UUIDS["cmp3"]} == set(json.loads(found[0]["allocation_request"])["allocations"])
+    assert (1, 1) == (world.bookings(), world.adapter.generations[world.server])
+
+
+def test_a_host_that_the_request_excludes_by_now_is_not_kept() -> None:
+    """nova tries again elsewhere, and an older allocation has remained."""
+    world = Twice()
+    world.sent["spec_obj"]["nova_object.data"]["ignore_hosts"] = ["cmp3"]
+    assert "cmp1" == host_of(world.select(world.sent))
+    assert (["cmp1"], 1) == (world.held(), world.bookings())
+
+
+def test_the_allocation_of_a_server_that_runs_survives_the_failure_of_its_second_request() -> None:
+    """The other server of the request finds no room."""
+    world = Twice()
+    world.adapter.room.update({UUIDS["cmp1"]: 0, UUIDS["cmp2"]: 0, UUIDS["cmp3"]: 1})
+    world.sent["instance_uuids"] = [world.server, uuid(8)]
+    world.refused(world.sent)
+    assert (["cmp3"], 0) == (world.held(), world.bookings())
+
+
 class BareMetal(EndpointInMemory):
     """One compute service with three nodes, of which placement refuses claims on the first two."""
 
