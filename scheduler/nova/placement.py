@@ -114,6 +114,9 @@ class Placement:
         register_opts(conf)
         try:
             auth = loading.load_auth_from_conf_options(conf, GROUP)
+            if auth is None:
+                reason = "is not set. Copy the section [placement] of nova.conf"
+                raise errors.ConfigError(option="[placement] auth_type", reason=reason)
             session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
             return cls(loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth))
         except (exceptions.AuthPluginException, cfg.Error) as wrong:

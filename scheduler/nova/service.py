@@ -67,6 +67,12 @@ def check(conf: cfg.ConfigOpts) -> None:
         raise errors.NotConfigured(option="[nova] api_connection", files=required.files(conf), example=example)
     if signing.keys_of(conf):
         raise errors.ConfigError(option="[message_signing]", reason="must not be set, as nova signs no messages")
+    try:
+        get_transport(conf).cleanup()
+    except (ValueError, oslo_messaging.MessagingException):
+        # The library's own sentence may repeat a password.
+        reason = "is no URL of a message broker, such as rabbit://nova:PASSWORD@HOST:5672/"
+        raise errors.ConfigError(option="[nova] transport_url", reason=reason) from None
     loading.load_pipeline(conf, NOVA_MACHINES)
     driver_loading.load_driver_class(conf)
     driver_loading.load_host_manager_class(conf)
@@ -166,10 +172,19 @@ def heartbeats(conf: cfg.ConfigOpts) -> Sequence[service.Runnable]:
 
 
 def servers(
-    conf: cfg.ConfigOpts, transport: oslo_messaging.RPCTransport, api: NovaDatabase | None = None
+    conf: cfg.ConfigOpts,
+    transport: oslo_messaging.RPCTransport,
+    api: NovaDatabase,
+    driver: Scheduler,
+    placing: Placing,
+    placement: Placement | None,
 ) -> Sequence[service.Runnable]:
-    """Build the servers and tasks of one process."""
-    driver, placing, placement = deciding(conf, api or open_api(conf))
+    """Build the servers and tasks of one process.
+
+    :raises errors.StaleState: nova's databases cannot be read. The queue is nova-scheduler's as well: a scheduler that
+        knows no host would refuse requests that the other one can answer
+    """
+    driver.host_manager.refresh()
     if placement is not None:
         _warn_of_limits(placement)
     for sentence in nova_options.unread(conf):
@@ -184,7 +199,7 @@ def servers(
             transport,
             TOPIC,
             conf.host,
-            [endpoint, NovaOperator(driver, api or open_api(conf))],
+            [endpoint, NovaOperator(driver, api)],
             server.Options(exchange=conf.nova.exchange, serializer=NovaContextSerializer()),
         ),
         service.Periodic("poll", host_manager.poll, conf.nova.poll_period),
@@ -203,7 +218,8 @@ def process(conf: cfg.ConfigOpts, binary: str, number: int) -> service.Process:
         **databases_and_placement(conf, api),
     }
     once = heartbeats(conf) if number == 0 else ()
-    return probes.process(conf, binary, number, through, lambda: [*servers(conf, transport, api), *once])
+    decides = deciding(conf, api)
+    return probes.process(conf, binary, number, through, lambda: [*servers(conf, transport, api, *decides), *once])
 
 
 def databases_and_placement(conf: cfg.ConfigOpts, api: NovaDatabase) -> dict[str, Probe]:
