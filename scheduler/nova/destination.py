@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filter that always runs first for nova: what the request says of hosts, beyond what any filter of nova judges.
+"""The filters that always run first for nova: what the request says of hosts, beyond what any filter of nova judges.
 
 Called by :mod:`scheduler.nova.domain` and :mod:`scheduler.nova.rebuild`.
 """
@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 import numpy
 
 from fleet.objects import Aggregate, RequestSpec
+from scheduler.compute.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.compute.filters.base import ColumnFilter
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.nova.domain_columns import CELL, CELL_DISABLED, NODE_UUID
@@ -65,6 +66,12 @@ class RequestedDestinationFilter(ColumnFilter):
             named = [*sorted(request.required_traits), *(f"not {name}" for name in sorted(request.forbidden_traits))]
             return f"has not the traits {', '.join(named)}"
         return "is not the host, or not in the cell or an aggregate, that the request names"
+
+
+class RequestedZoneFilter(AvailabilityZoneFilter):
+    """Hosts pass that are in the requested zone, forced ones as well: with nova, placement judges zones."""
+
+    run_on_forced = True
 
 
 def _are_allowed(wanted: Destination, aggregates: Sequence[Aggregate]) -> bool:

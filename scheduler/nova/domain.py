@@ -17,14 +17,13 @@ from scheduler.compute.domain.consumption import consumption
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.tracked_instance import read_placed
 from scheduler.compute.domain.virtual_machines import REQUESTS, VIRTUAL_MACHINES
-from scheduler.compute.filters.availability_zone import AvailabilityZoneFilter
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Domain, HostRow, Rows
 from scheduler.nova import domain_columns
 from scheduler.nova.cells import CrossCellWeigher
 from scheduler.nova.claims import resources_of
-from scheduler.nova.destination import RequestedDestinationFilter
+from scheduler.nova.destination import RequestedDestinationFilter, RequestedZoneFilter
 from scheduler.nova.domain_columns import CELL, NODE_UUID, TRAITS
 from scheduler.nova.inventory_filters import (
     DiskInventoryFilter,
@@ -145,7 +144,7 @@ NOVA_MACHINES = Domain.of(
     defaults=dataclasses.replace(
         VIRTUAL_MACHINES.defaults,
         # nova has no filter for zones: placement does it by aggregates. A list of filters that is copied from nova has none.
-        restrictions=(RequestedDestinationFilter, ProviderFilter, AvailabilityZoneFilter),
+        restrictions=(RequestedDestinationFilter, ProviderFilter, RequestedZoneFilter),
         closing=(VcpuInventoryFilter, MemoryInventoryFilter, DiskInventoryFilter),
         preferences=(CrossCellWeigher,),
     ),

@@ -230,6 +230,12 @@ def test_a_zone_for_hosts_without_one(world):
     assert {("cmp2", "nova"), ("cmp3", "nova")} == {(each["service_host"], each["availability_zone"]) for each in found}
 
 
+def test_a_forced_host_outside_the_requested_zone(world):
+    """Is refused, as by placement; in its zone it is chosen."""
+    assert "RequestedZoneFilter 1" in world.refused(arguments(availability_zone="az1", force_hosts=["cmp2"]))
+    assert [["cmp1"]] == _hosts(world.select(arguments(availability_zone="az1", force_hosts=["cmp1"])))
+
+
 def test_a_move_stays_in_its_cell(world):
     """A host of another cell is no candidate."""
     moved = envelope("Destination", "1.4", cell=envelope("CellMapping", "1.1", uuid=OTHER_CELL))
@@ -389,4 +395,4 @@ def test_a_zone_without_a_filter_for_it():
     world = EndpointInMemory(scheduler_default_filters=["ComputeFilter", "ImagePropertiesFilter"])
     ((chosen, *_others),) = world.select(arguments(availability_zone="az1"))
     assert "cmp1" == chosen["nova_object.data"]["service_host"]
-    assert "AvailabilityZoneFilter" in world.refused(arguments(availability_zone="az2"))
+    assert "RequestedZoneFilter" in world.refused(arguments(availability_zone="az2"))
