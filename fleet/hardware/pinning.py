@@ -20,13 +20,20 @@ class Pinning:
     idle: Cpus = frozenset()
 
 
-def pin(host: HostCell, cell: InstanceCell) -> Pinning | None:
+def pin(host: HostCell, cell: InstanceCell, beside: int = 0) -> Pinning | None:
     """Return CPUs for ``cell.pcpuset``, core by core; None if the cell's thread policy cannot be met.
 
     ``isolate`` uses one thread of completely free cores, ``require`` at least two threads of a core. ``prefer``, the
     default, uses as many threads of a core as possible, or else any free CPUs.
+
+    :param beside: 1 to keep one more CPU idle; with ``isolate``, no other thread of its core is used either
     """
     cores = _cores(host)
+    found = _vcpus_pinned(host, cell, cores)
+    return found if found is None or not beside else _with_one_beside(found, cores, host.free_cpus, cell)
+
+
+def _vcpus_pinned(host: HostCell, cell: InstanceCell, cores: Sequence[Cpus]) -> Pinning | None:
     if cell.cpu_thread_policy == ISOLATE:
         return _isolated(cores, host.free_cpus, cell)
     free = [sorted(core & host.free_cpus) for core in cores]
@@ -37,11 +44,20 @@ def pin(host: HostCell, cell: InstanceCell) -> Pinning | None:
     return found
 
 
-def can_pin(host: HostCell, cell: InstanceCell) -> bool:
+def _with_one_beside(found: Pinning, cores: Sequence[Cpus], free: Cpus, cell: InstanceCell) -> Pinning | None:
+    left = free - found.idle.union(found.cpus.values())
+    for core in cores:
+        if usable := core & left:
+            kept = usable if cell.cpu_thread_policy == ISOLATE else {min(usable)}
+            return dataclasses.replace(found, idle=found.idle | kept)
+    return None
+
+
+def can_pin(host: HostCell, cell: InstanceCell, beside: int = 0) -> bool:
     """Return True if :func:`pin` would find CPUs. Without a thread policy any free CPUs are enough."""
     if cell.cpu_thread_policy in (None, PREFER) and _guest_threads(cell) == 1:
-        return len(host.free_cpus) >= len(cell.pcpuset)
-    return pin(host, cell) is not None
+        return len(host.free_cpus) >= len(cell.pcpuset) + beside
+    return pin(host, cell, beside) is not None
 
 
 def most(host: HostCell, cell: InstanceCell) -> int:

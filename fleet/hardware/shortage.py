@@ -73,9 +73,10 @@ def of_devices(hardware: Hardware, requests: Sequence[PciRequest]) -> list[Lack]
 def _each_alone(host: HostTopology, topology: InstanceTopology, limits: Limits | None) -> list[Lack]:
     """Return, for each cell that fits nowhere even on an empty host, what the nearest host cell lacks."""
     found: list[Lack] = []
-    for cell in topology.cells:
-        if not any(fits_cell(there, cell, limits) for there in host.cells):
-            found += min((_of_cell(there, cell, limits) for there in host.cells), key=_sum)
+    for number, cell in enumerate(topology.cells):
+        beside = topology.emulator_cpus(number)
+        if not any(fits_cell(there, cell, limits, beside) for there in host.cells):
+            found += min((_of_cell(there, cell, limits, beside) for there in host.cells), key=_sum)
     return list(dict.fromkeys(found))
 
 
@@ -83,23 +84,23 @@ def _sum(lacks: Iterable[Lack]) -> float:
     return sum(lack.part for lack in lacks)
 
 
-def _of_cell(host: HostCell, cell: InstanceCell, limits: Limits | None) -> list[Lack]:
+def _of_cell(host: HostCell, cell: InstanceCell, limits: Limits | None, beside: int) -> list[Lack]:
     """Apply the rules of :mod:`fleet.hardware.cell_fit`."""
-    lacks = [*_cpus(host, cell, limits), *_memory(host, cell, limits), *_pages(host, cell)]
+    lacks = [*_cpus(host, cell, limits, beside), *_memory(host, cell, limits), *_pages(host, cell)]
     return [dataclasses.replace(lack, place=f"in cell {host.id}") for lack in lacks if lack.free < lack.asked]
 
 
-def _cpus(host: HostCell, cell: InstanceCell, limits: Limits | None) -> list[Lack]:
+def _cpus(host: HostCell, cell: InstanceCell, limits: Limits | None, beside: int) -> list[Lack]:
     there, floating = len(host.cpuset), len(cell.shared_vcpus)
     stretched = math.inf if limits is None else there * limits.cpu_allocation_ratio - host.cpu_usage
     if not cell.pcpuset:
         return [Lack("vcpus", min(stretched, there), floating, there)]
-    own, free, dedicated = len(cell.pcpuset), len(host.free_cpus), len(host.dedicated_cpus)
+    own, free, dedicated = len(cell.pcpuset) + beside, len(host.free_cpus), len(host.dedicated_cpus)
     if host.pcpuset is None:  # both kinds come from one set, and what floats is counted in full
         lacks = [Lack("pinned CPUs", min(free, there - host.cpu_usage - floating), own, dedicated)]
     else:
         lacks = [Lack("pinned CPUs", free, own, dedicated), Lack("vcpus", min(stretched, there), floating, there)]
-    if free >= own and not pinning.can_pin(host, cell):
+    if free >= own and not pinning.can_pin(host, cell, beside):
         what = "free cores" if cell.cpu_thread_policy == ISOLATE else "CPUs on cores with several threads free"
         lacks.append(Lack(what, min(pinning.most(host, cell), own - 1), own, dedicated))
     return lacks
@@ -127,7 +128,10 @@ def _near(host: HostTopology, topology: InstanceTopology, hardware: Hardware, de
     """Cells have room and pools have devices, but not together."""
     named = " and ".join(_kind(request) for request in devices)
     asked = sum(request.count for request in devices)
-    roomy = [there for there in host.cells if any(fits_cell(there, cell, hardware.limits) for cell in topology.cells)]
+    wanted = [(cell, topology.emulator_cpus(number)) for number, cell in enumerate(topology.cells)]
+    roomy = [
+        there for there in host.cells if any(fits_cell(there, cell, hardware.limits, more) for cell, more in wanted)
+    ]
     free = 0
     for request in devices:
         near = pools.near(hardware.pools, request, roomy, host.cells)

@@ -40,7 +40,8 @@ def fit_topology(
     if len(cells) > len(host.cells):
         return None
     order = ordered_cells(host, instance, free, requests, packing) if len(host.cells) > len(cells) else host.cells
-    fits = functools.cache(lambda number, place: fit_cell(order[place], cells[number], limits))
+    beside = instance.emulator_cpus
+    fits = functools.cache(lambda number, place: fit_cell(order[place], cells[number], limits, beside(number)))
 
     def devices(places: Sequence[int]) -> pools.Allocation | None:
         return pools.allocate(free, requests, [order[place] for place in places], host.cells)
@@ -51,7 +52,7 @@ def fit_topology(
     held = [cell for number, place in enumerate(places) if (cell := fits(number, place)) is not None]
     allocation = devices(places)
     assert allocation is not None
-    return Fit(InstanceTopology(tuple(held)), allocation)
+    return Fit(dataclasses.replace(instance, cells=tuple(held)), allocation)
 
 
 def fits_topology(
@@ -64,12 +65,13 @@ def fits_topology(
     """Return True if any arrangement exists. The order of the cells does not matter for that."""
     cells, places = instance.cells, host.cells
     if len(cells) == 1 and not requests:  # what most ask for
-        return any(fits_cell(place, cells[0], limits) for place in places)
+        return any(fits_cell(place, cells[0], limits, instance.emulator_cpus(0)) for place in places)
     if len(cells) > len(places):
         return False
     if not requests:
         return most_placed(host, instance, limits) == len(cells)
-    fits = functools.cache(lambda number, place: fits_cell(places[place], cells[number], limits))
+    beside = instance.emulator_cpus
+    fits = functools.cache(lambda number, place: fits_cell(places[place], cells[number], limits, beside(number)))
 
     def near(chosen: Sequence[int]) -> pools.Allocation | None:
         return pools.allocate(free, requests, [places[place] for place in chosen], places)
@@ -92,7 +94,12 @@ def most_placed(host: HostTopology, instance: InstanceTopology, limits: Limits |
         return False
 
     allowed = [
-        [where for where, there in enumerate(host.cells) if fits_cell(there, cell, limits)] for cell in instance.cells
+        [
+            where
+            for where, there in enumerate(host.cells)
+            if fits_cell(there, cell, limits, instance.emulator_cpus(number))
+        ]
+        for number, cell in enumerate(instance.cells)
     ]
     return sum(place(number, allowed, set()) for number in range(len(allowed)))
 

@@ -22,6 +22,7 @@ MIXED: Final = "mixed"
 PREFER, ISOLATE, REQUIRE = "prefer", "isolate", "require"
 CpuPolicy = Literal["shared", "dedicated", "mixed"]
 ThreadPolicy = Literal["prefer", "isolate", "require"]
+EmulatorThreadsPolicy = Literal["share", "isolate"]
 
 #: Page sizes without a number: the smallest, any but the smallest, any.
 SMALL_PAGES, LARGE_PAGES, ANY_PAGES = -1, -2, -3
@@ -162,7 +163,10 @@ class InstanceCell:
 
 @dataclasses.dataclass(frozen=True)
 class InstanceTopology:
+    """The cells of an instance. With the policy ``isolate``, threads of its emulator have a CPU beside its first cell."""
+
     cells: tuple[InstanceCell, ...]
+    emulator_threads_policy: EmulatorThreadsPolicy | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "numa_topology") -> InstanceTopology | None:
@@ -171,12 +175,23 @@ class InstanceTopology:
         if not data:
             return None
         if isinstance(data, Mapping) and isinstance(data.get("cells"), list):
-            data = {"cells": [_one_form(cell) for cell in data["cells"]]}
+            data = {**data, "cells": [_one_form(cell) for cell in data["cells"]]}
         topology = fields.parse(cls, data, field)
-        return cls(tuple(_completed(cell) for cell in topology.cells)) if topology.cells else None
+        cells = tuple(_completed(cell) for cell in topology.cells)
+        return dataclasses.replace(topology, cells=cells) if cells else None
 
     def to_wire(self) -> JSONObject:
-        return {"cells": [_wire(cell) for cell in self.cells]}
+        policy = self.emulator_threads_policy
+        # Only nova sends a policy.
+        return {
+            "cells": [_wire(cell) for cell in self.cells],
+            **({"emulator_threads_policy": policy} if policy else {}),
+        }
+
+    def emulator_cpus(self, number: int) -> int:
+        """Return how many CPUs of its host cell a cell needs beside its pinned ones. :param number: index of the cell"""
+        has_own = number == 0 and self.emulator_threads_policy == ISOLATE and self.cells[0].pcpuset
+        return 1 if has_own else 0
 
 
 @dataclasses.dataclass(frozen=True)

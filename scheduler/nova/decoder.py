@@ -228,7 +228,7 @@ def _without_nulls(data: object) -> object:
     """Return a topology whose cells have only the fields with a value: null means "not asked for"."""
     if not isinstance(data, Mapping) or not isinstance(data.get("cells"), list):
         return data
-    return {"cells": [_set_fields(cell) for cell in data["cells"]]}
+    return {**data, "cells": [_set_fields(cell) for cell in data["cells"]]}
 
 
 def _set_fields(cell: object) -> object:

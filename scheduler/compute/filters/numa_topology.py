@@ -112,4 +112,5 @@ def _cpus(
             ratio = hardware.limits.cpu_allocation_ratio if hardware and hardware.limits else 1.0
             limits.append(sum(len(cell.cpuset) for cell in cells) * ratio)
             free.append(limits[-1] - sum(cell.cpu_usage for cell in cells))
-    return sum(len(cell.cpuset) for cell in wanted), numpy.array(limits, dtype=float), numpy.array(free, dtype=float)
+    asked = sum(len(cell.cpuset) for cell in wanted) + (topology.emulator_cpus(0) if topology else 0)
+    return asked, numpy.array(limits, dtype=float), numpy.array(free, dtype=float)

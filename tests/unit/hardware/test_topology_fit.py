@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.hardware import node, topology_fit
+from fleet.hardware import node, shortage, topology_fit
 from fleet.hardware.cell_fit import fit_cell
 from fleet.hardware.topology_fit import fit_topology, fits_topology
 from fleet.objects import numa
@@ -194,3 +194,47 @@ def test_what_only_fitting_can_tell() -> None:
     three = host(*(host_cell(number, range(4 * number, 4 * number + 4), memory=1024) for number in range(3)))
     assert topology_fit.most_copies(three, instance(cell(0, [0]), cell(1, [1])), NO_OVERCOMMIT) is None
     assert 0 == topology_fit.most_copies(two, instance(*(cell(each, [each]) for each in range(3))), NO_OVERCOMMIT)
+
+
+SMALL = (host_cell(0, [0, 1]), host_cell(1, [2, 3]))
+ONE_THREAD = {"vcpus": [0], "cpu_thread_policy": "isolate"}
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "asked", "held"),
+    [
+        ("no cell has a third CPU", SMALL, [pinned()], None),
+        ("beside the vcpus", [host_cell(0, range(4))], [pinned()], [0, 1, 2]),
+        ("in the cell that has one", [*SMALL, host_cell(2, range(4, 8))], [pinned()], [4, 5, 6]),
+        (
+            "beside the first cell only",
+            [SMALL[0], host_cell(1, [2, 3])],
+            [pinned(vcpus=[0]), pinned(1, [1, 2])],
+            [0, 1],
+        ),
+        ("not of a core in use", [host_cell(0, range(2), threads=2)], [pinned(**ONE_THREAD)], None),
+        ("no other thread of its core", [host_cell(0, range(4), threads=2)], [pinned(**ONE_THREAD)], [0, 1, 2, 3]),
+        ("what floats has none", SMALL, [cell()], []),
+    ],
+)
+def test_isolated_threads_of_an_emulator(name, cells, asked, held):
+    """One more CPU of the host's cell that has the first cell is taken, and counts as pinned for later instances."""
+    wanted = numa.InstanceTopology(tuple(asked), "isolate")
+    there = node.Hardware(host(*cells), limits=NO_OVERCOMMIT)
+    fitted = node.fit(there, node.Wanted(wanted))
+    assert (held is not None) == (fitted is not None) == node.fits(there, node.Wanted(wanted)), name
+    if fitted is not None:
+        assert "isolate" == fitted.topology.emulator_threads_policy
+        assert held == sorted(fitted.topology.cells[0].held_cpus)
+        left = node.take(there, fitted).topology
+        assert set(held) <= frozenset().union(*(each.pinned_cpus for each in left.cells))
+    else:
+        (lack, *_others) = shortage.of_cells(there, wanted)
+        assert lack.asked > lack.free
+
+
+def test_the_policy_of_an_emulator_on_the_wire():
+    """Is kept; a topology without one has the same form as ever."""
+    wanted = numa.InstanceTopology((pinned(),), "isolate")
+    assert wanted == numa.InstanceTopology.from_wire(wanted.to_wire())
+    assert ["cells"] == list(instance(pinned()).to_wire())

@@ -224,6 +224,24 @@ def test_a_pci_device(pool, spec):
     assert [["cmp1"]] == _hosts(world.select(asked))
 
 
+def test_a_cpu_for_the_threads_of_the_emulator():
+    """Only cmp3 has three free CPUs in one cell, and the second server finds none."""
+
+    def host(name, size, **more):
+        cells = [{"id": each, "cpuset": [], "pcpuset": [*range(each * size, (each + 1) * size)]} for each in range(2)]
+        topology = {"cells": [{**each, "memory": 4096} for each in cells]}
+        return node_row(name, numa_topology=json.dumps(topology), **more)
+
+    world = EndpointInMemory(host("cmp1", 2), host("cmp2", 2), host("cmp3", 4, free_ram_mb=4096), claims=False)
+    cells = [{"id": 0, "cpuset": [], "pcpuset": [0, 1], "memory": 512, "pagesize": None, "cpu_policy": "dedicated"}]
+    asked = arguments(numa_topology={"cells": cells, "emulator_threads_policy": "isolate"}, flavor=flavor(vcpus=2))
+    for number in range(2):
+        asked["instance_uuids"] = [uuid(number)]
+        assert [["cmp3"]] == _hosts(world.select(asked))
+    asked["instance_uuids"] = [uuid(3)]
+    assert "NUMATopologyFilter" in world.refused(asked)
+
+
 def test_a_zone_for_hosts_without_one(world):
     """Is nova's default zone, and the answer names it."""
     (found,) = contents(world.select(arguments(availability_zone="nova")))
