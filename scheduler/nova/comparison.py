@@ -22,18 +22,18 @@ from scheduler.nova.candidates import CandidateQuery
 from scheduler.nova.domain import NODE_UUID
 from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
-from scheduler.nova.request import NovaRequest
+from scheduler.nova.request import NovaRequest, Offers
 
 _NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class _Compared:
-    """A request with the providers that placement offers, and what the filters here found."""
+    """A request with what placement offers, and what the filters here found."""
 
     server: str
     spec: object
-    offered: frozenset[str]
+    offered: Offers
     explained: JSONMapping
 
 
@@ -52,7 +52,8 @@ def compare(
         except errors.FleetError as refusal:
             yield findings.doubtful("requests", f"{server} would be refused: {refusal.message}", "See docs/nova.md.")
             continue
-        compared.append(_Compared(server, spec, offered & host_of.keys(), explained))
+        known = {provider: each for provider, each in offered.items() if provider in host_of}
+        compared.append(_Compared(server, spec, known, explained))
     passing = nova.passing([(each.spec, each.offered) for each in compared]) if nova else None
     same = 0
     for number, each in enumerate(compared):
@@ -66,14 +67,14 @@ def compare(
     yield findings.good("requests", f"{same} requests have the candidates {whose}")
 
 
-def _offered(query: CandidateQuery, placement: Placement, request: NovaRequest) -> tuple[NovaRequest, frozenset[str]]:
-    """Return the request as it is decided here, and the providers that placement offers for it."""
+def _offered(query: CandidateQuery, placement: Placement, request: NovaRequest) -> tuple[NovaRequest, Offers]:
+    """Return the request as it is decided here, and what placement offers for it."""
     try:
         within = query.offered(placement, request)
     except errors.NoValidHost:
-        return request, frozenset()
+        return request, {}
     is_plain = request.wanted is not None and request.wanted.is_plain and not request.wanted.overridden
-    return request if is_plain else within, frozenset(within.offered or ())
+    return request if is_plain else within, within.offered or {}
 
 
 def providers(driver: Scheduler) -> dict[str, str]:

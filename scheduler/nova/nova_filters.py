@@ -10,9 +10,10 @@ import dataclasses
 import json
 import pathlib
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from fleet import errors
+from scheduler.nova.request import Offers
 
 _PROGRAM = pathlib.Path(__file__).with_name("run_nova_filters.py")
 _LONGEST_S = 600
@@ -25,12 +26,12 @@ class NovaFilters:
     python: str
     nova_file: str
 
-    def passing(self, requests: Sequence[tuple[object, Collection[str]]]) -> list[frozenset[str]]:
-        """Return, for each (RequestSpec as nova stores it, uuids of compute nodes), the compute nodes that pass.
+    def passing(self, requests: Sequence[tuple[object, Offers]]) -> list[frozenset[str]]:
+        """Return, for each (RequestSpec as nova stores it, placement's offers), the compute nodes that pass.
 
         :raises errors.ConfigError: nova cannot be run, or fails
         """
-        asked = json.dumps([{"spec": spec, "providers": sorted(providers)} for spec, providers in requests])
+        asked = json.dumps([{"spec": spec, "offers": dict(offers)} for spec, offers in requests])
         command = [self.python, str(_PROGRAM), "--config-file", self.nova_file]
         try:
             done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False, timeout=_LONGEST_S)

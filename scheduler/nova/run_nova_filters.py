@@ -2,7 +2,8 @@
 """Runs nova's own filters. A program for the Python of an installed nova: it can import nova, and nothing of this project.
 
 ``python run_nova_filters.py --config-file FILE``. Standard input: a JSON list of ``{"spec": RequestSpec as nova stores it,
-"providers": [uuid of a compute node]}``. Standard output: as many lists of the compute nodes that pass. Reads only.
+"offers": {uuid of a compute node: [allocation request of placement]}}``. Standard output: as many lists of the compute nodes
+that pass. Reads only.
 """
 
 import json
@@ -19,9 +20,13 @@ def main() -> None:
     print(json.dumps([_passing(hosts, **each) for each in json.load(sys.stdin)]))
 
 
-def _passing(hosts: host_manager.HostManager, spec: dict, providers: list) -> list:
+def _passing(hosts: host_manager.HostManager, spec: dict, offers: dict) -> list:
     request = objects.RequestSpec.obj_from_primitive(spec)
-    states = hosts.get_host_states_by_uuids(context.get_admin_context(), providers, request)
+    states = list(hosts.get_host_states_by_uuids(context.get_admin_context(), list(offers), request))
+    for state in states:
+        # Filters of nova 34 drop a host without any.
+        if hasattr(state, "allocation_candidates"):
+            state.allocation_candidates = offers[state.uuid]
     return [state.uuid for state in hosts.get_filtered_hosts(states, request)]
 
 

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
+import types
 import urllib.parse
 
 import pytest
 
 from fleet import errors
 from fleet.checks.findings import Level
-from scheduler.nova import check, comparison, nova_options
+from scheduler.nova import check, comparison, nova_filters, nova_options
 from scheduler.nova import conf as nova_conf
 from scheduler.nova.nova_filters import NovaFilters
 from scheduler.nova.placement import Placement
@@ -170,15 +173,44 @@ def nova_python(tmp_path):
 
 
 def test_with_novas_own_filters(tmp_path, nova_python):
-    """What passes there is compared; they are asked for the providers that placement offers."""
+    """What passes there is compared; they get what placement offers."""
     filters = nova_python(json.dumps([[UUIDS["cmp1"]]]))
     spec = arguments()["spec_obj"]
     first, last = _compared(EndpointInMemory(), Offering("cmp1", "cmp2"), spec, nova=filters)
     assert "placement and nova's filters refuse cmp2, cmp3" in first
     assert "0 requests have the candidates that pass nova's filters" == last
-    assert [{"spec": spec, "providers": sorted([UUIDS["cmp1"], UUIDS["cmp2"]])}] == json.loads(
-        (tmp_path / "asked").read_text()
+    offers = {
+        root: [each]
+        for root, each in zip(
+            [UUIDS["cmp1"], UUIDS["cmp2"]],
+            candidates([UUIDS["cmp1"], UUIDS["cmp2"]])["allocation_requests"],
+            strict=True,
+        )
+    }
+    assert [{"spec": spec, "offers": offers}] == json.loads((tmp_path / "asked").read_text())
+
+
+@pytest.mark.parametrize(("known", "passing"), [({"allocation_candidates": []}, ["u1"]), ({}, [])])
+def test_the_hosts_of_novas_filters_have_their_candidates(monkeypatch, known, passing):
+    """Where nova's host states have the attribute: a filter of nova 34 drops hosts without any."""
+
+    class HostManager:
+        def get_host_states_by_uuids(self, _context, uuids, _spec):
+            return iter([types.SimpleNamespace(uuid=uuid, **known) for uuid in uuids])
+
+        def get_filtered_hosts(self, states, _spec):
+            return [each for each in states if getattr(each, "allocation_candidates", None)]
+
+    nova = types.SimpleNamespace(
+        config=None,
+        context=types.SimpleNamespace(get_admin_context=lambda: None),
+        objects=types.SimpleNamespace(RequestSpec=types.SimpleNamespace(obj_from_primitive=lambda spec: spec)),
+        host_manager=types.SimpleNamespace(HostManager=HostManager),
     )
+    monkeypatch.setitem(sys.modules, "nova", nova)
+    monkeypatch.setitem(sys.modules, "nova.scheduler", nova)
+    program = runpy.run_path(str(nova_filters._PROGRAM))
+    assert passing == program["_passing"](HostManager(), {}, {"u1": [{"allocations": {}, "mappings": {}}]})
 
 
 @pytest.mark.parametrize(
