@@ -10,6 +10,7 @@ from oslo_log import log as logging
 from fleet import errors
 from fleet.context import new_context
 from fleet.json_codec import JSONMapping
+from fleet.objects import fields
 from fleet.rpc.endpoint import require_size
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.nova import decoder
@@ -43,10 +44,20 @@ class Shadow:
             call = decoder.decode(arguments)
         except errors.FleetError as refusal:
             LOG.warning("A request of nova cannot be read: %s", refusal.message)
+            self._refuse(arguments, refusal)
             return
         if call.rebuild_check or not call.named:
             return
         self._ledger.wait_for(list(call.request.instance_uuids), self._verdict(call.request))
+
+    def _refuse(self, arguments: Mapping[str, object], refusal: errors.FleetError) -> None:
+        """Count a request that cannot be read as refused here, if its instances are named."""
+        try:
+            uuids = fields.parse(list[fields.Uuid], arguments.get("instance_uuids") or [])
+        except errors.InvalidInput:
+            return
+        sources = self._driver.host_manager.shown(uuids)
+        self._ledger.wait_for(uuids, Verdict("-", refusal=refusal.reason_code.value, sources=sources))
 
     def look(self) -> None:
         """Compare the servers that have got a host."""

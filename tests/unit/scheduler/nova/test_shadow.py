@@ -89,6 +89,19 @@ def test_a_request_that_is_refused_here(world: Shadowed, host: str | None, kind:
     assert reason == ("RamFilter" if host else "NEVER_FITS")
 
 
+def test_a_request_that_cannot_be_read_counts_as_refused_here(world: Shadowed) -> None:
+    """nova has placed the first server, and the second is nowhere. The host of a server that moves is no answer."""
+    world.host_manager.refresh()
+    world.appear(3, "cmp2")
+    for number in (1, 2, 3):
+        world.ask(number, flavor=flavor(vcpus="two"))
+    world.appear(1, "cmp2")
+    assert {("refused in the shadow", "MISCONFIGURED"): 1} == world.sums()
+    world.now += 61
+    world.shadow.look()
+    assert {("refused in the shadow", "MISCONFIGURED"): 1, ("both refused", "MISCONFIGURED"): 2} == world.sums()
+
+
 def test_a_move(world: Shadowed) -> None:
     """The host that the server comes from is no answer. nova names the cell of each move."""
     world.host_manager.refresh()
