@@ -52,6 +52,8 @@ class ShadowLedger:
         self._patience_s = patience_s
         self._clock = clock
         self._lock = threading.Lock()
+        #: Held while the file is written, so that nothing is added to it twice.
+        self._saving = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
         #: What is not in the file yet.
         self._sums: collections.Counter[tuple[str, str, str]] = collections.Counter()
@@ -90,19 +92,22 @@ class ShadowLedger:
         return given_up
 
     def save(self) -> None:
-        """Add what is new to the file. :raises OSError:"""
-        with self._lock:
-            sums, newest = self._sums.copy(), list(self._newest)
-            self._sums.clear()
-            self._newest.clear()
-        if not sums:
-            return
-        with self._path.with_suffix(".lock").open("a") as locked:
-            fcntl.flock(locked, fcntl.LOCK_EX)
-            text = json.dumps(self._added(sums, newest))
-            written = self._path.with_suffix(".new")
-            written.write_text(text)
-            os.replace(written, self._path)
+        """Add what is new to the file. :raises OSError: it is kept for the next time"""
+        with self._saving:
+            with self._lock:
+                sums, newest = self._sums.copy(), list(self._newest)
+            if not sums:
+                return
+            with self._path.with_suffix(".lock").open("a") as locked:
+                fcntl.flock(locked, fcntl.LOCK_EX)
+                text = json.dumps(self._added(sums, newest))
+                written = self._path.with_suffix(".new")
+                written.write_text(text)
+                os.replace(written, self._path)
+            with self._lock:
+                self._sums -= sums
+                while self._newest and any(self._newest[0] is each for each in newest):
+                    self._newest.popleft()
 
     def count(self, uuid: str, found: Outcome) -> None:
         """Count the comparison of one instance."""

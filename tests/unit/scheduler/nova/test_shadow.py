@@ -155,6 +155,25 @@ def test_the_report_goes_on_after_a_restart(world: Shadowed) -> None:
     assert {("same", ""): 1} == anew.sums()
 
 
+def test_a_report_that_cannot_be_written_is_written_later(world: Shadowed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that was counted before, during and after, each once."""
+
+    def full(_source: object, _target: object) -> None:
+        world.ledger.count(uuid(8), outcome.Outcome(Kind.SAME, "small"))
+        raise OSError("No space left on device")
+
+    world.ask(1)
+    world.appear(1, "cmp2")
+    with monkeypatch.context() as patched:
+        patched.setattr(ledgers.os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            world.ledger.save()
+    world.ledger.count(uuid(9), outcome.Outcome(Kind.SAME, "small"))
+    for _time in range(2):
+        assert {("fits", ""): 1, ("same", ""): 2} == world.sums()
+    assert [uuid(1)] == [each["server"] for each in json.loads(world.path.read_text())["newest"]]
+
+
 def test_the_report_is_bounded(world: Shadowed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many flavors the later ones are counted together; of the differences the newest are kept."""
     monkeypatch.setattr(ledgers, "MOST_SUMS", 3)
