@@ -18,7 +18,7 @@ def fit_cell(host: HostCell, cell: InstanceCell, limits: Limits | None, beside: 
     An instance never overcommits against itself. Floating vcpus and their memory are overcommitted up to ``limits``
     (None: without a limit). A cell with pinned vcpus is not overcommitted.
 
-    :param beside: 1 for one more CPU beside the pinned ones, as :meth:`InstanceTopology.emulator_cpus` returns it
+    :param beside: 1 for one more CPU beside the pinned ones, as ``InstanceTopology.emulator_cpus`` returns it
     """
     if not _can_ever_fit(host, cell, beside) or not _has_room(host, cell, limits, beside):
         return None

@@ -24,6 +24,7 @@ from fleet.telemetry import metrics
 from scheduler.engine.decide import decide
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.table import Key
 from scheduler.engine.names import Request
 from scheduler.engine.pipeline import Pipeline, prepare
 from scheduler.engine.prepared_request import PreparedRequest
@@ -32,6 +33,7 @@ from scheduler.engine.supervision.supervision import Supervision
 from scheduler.loading.scheduler_options import SchedulerOptions
 from scheduler.state import survey
 from scheduler.state.host_manager import Decide, HostManager
+from scheduler.state.survey import Objections
 
 LOG = logging.getLogger(__name__)
 
@@ -78,6 +80,8 @@ class Decider:
         self._tools = _Tools.of(load())
         self._options = SchedulerOptions(conf.scheduler_json_config_location)
         self._chance = random.Random()
+        #: The nodes of the newest survey; used under the host manager's lock only.
+        self._surveyed: Sequence[Key | None] = ()
         on_change(conf, self._reload)
 
     def _reload(self, changed: Mapping[object, object]) -> None:
@@ -129,16 +133,18 @@ class Decider:
 
     def survey(
         self, context: RequestContext, request: Request, as_if_gone: Holding | None = None
-    ) -> tuple[Decision, Mapping[str, str]]:
-        """Decide without booking. Return host → the filter that drops it, too.
+    ) -> tuple[Decision, Objections]:
+        """Decide without booking. Return what spoke against the hosts, too.
 
         :param as_if_gone: as for :meth:`HostManager.consider`
         """
         tools = self._tools
         prepared = self._prepare(tools, context, request), self._prepare(tools, context, request)
 
-        def work(hosts: Candidates, state: StateAge) -> tuple[Decision, Mapping[str, str]]:
-            return survey.survey(tools.pipeline, prepared, hosts, state, self._chance)
+        def work(hosts: Candidates, state: StateAge) -> tuple[Decision, Objections]:
+            made, objections = survey.survey(tools.pipeline, prepared, hosts, state, self._chance, self._surveyed)
+            self._surveyed = objections.nodes
+            return made, objections
 
         return self._host_manager.consider(work, as_if_gone)
 

@@ -6,7 +6,7 @@ The drivers beside it inherit from it, and :mod:`scheduler.compute.manager` call
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from oslo_config import cfg
@@ -18,6 +18,7 @@ from fleet.objects import RequestSpec, Selection
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decision import Decision
 from scheduler.state.booking import Booking
+from scheduler.state.survey import Objections
 
 
 class Notifier(Protocol):
@@ -73,8 +74,8 @@ class Scheduler:
         """Return how many more instances of the request's shape fit. :raises errors.NotSupported: by default"""
         raise errors.NotSupported(what="capacity", driver=type(self).__name__)
 
-    def survey(self, context: RequestContext, request: RequestSpec) -> tuple[Decision, Mapping[str, str]]:
-        """Return what would be decided, and host → the filter that drops it. Nothing is booked.
+    def survey(self, context: RequestContext, request: RequestSpec) -> tuple[Decision, Objections]:
+        """Return what would be decided, and what speaks against the hosts. Nothing is booked.
 
         :raises errors.NotSupported: by default
         """

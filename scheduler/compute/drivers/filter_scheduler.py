@@ -32,6 +32,7 @@ from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.pipeline import Pipeline
 from scheduler.state.booking import Booking
 from scheduler.state.decider import Decider
+from scheduler.state.survey import Objections
 from scheduler.why.explain import explanation
 
 
@@ -130,7 +131,7 @@ class FilterScheduler(Scheduler):
         remarks = [*answer["remarks"], *self._unjudged(request)]
         return {**answer, "remarks": remarks, "state": state.to_wire()}
 
-    def survey(self, context: RequestContext, request: RequestSpec) -> tuple[Decision, Mapping[str, str]]:
+    def survey(self, context: RequestContext, request: RequestSpec) -> tuple[Decision, Objections]:
         self._update_host_states()
         return self._decider.survey(context, _named(request))
 

@@ -88,12 +88,12 @@ class ShadowPipeline:
         holding = Holding(request.instance_uuids[0]) if is_booked else request.holding
         flavor = request.flavor.name or "-"
         try:
-            made, dropped = self._decider.survey(context, request, holding)
+            made, objections = self._decider.survey(context, request, holding)
         except errors.FleetError as refusal:
             return Verdict(flavor, refusal=refusal.reason_code.value)
         if made.complete:
-            return Verdict(flavor, (made.picks[0].key[0],), dropped)
-        return Verdict(flavor, dropped=dropped, refusal=made.refusal.code.value if made.refusal else "")
+            return Verdict(flavor, (made.picks[0].key[0],), objections.of)
+        return Verdict(flavor, objection=objections.of, refusal=made.refusal.code.value if made.refusal else "")
 
 
 def _configuration(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:

@@ -316,6 +316,10 @@ class Candidates:
 
     # -- for views and plugins: one host ----------------------------------------------------------------------------
 
+    def keys(self) -> Sequence[Key | None]:
+        """Return the key of each row of the table; None for a free row. Do not write to the list, which changes."""
+        return self._table.keys
+
     def key(self, row: int) -> Key:
         key = self._table.keys[row]
         assert key is not None

@@ -71,13 +71,12 @@ class Shadow:
             self._driver.host_manager.shown(request.instance_uuids) if request.destination.cell is not None else {}
         )
         try:
-            made, dropped = self._driver.survey(new_context(), self._placing.prepared(request))
+            made, objections = self._driver.survey(new_context(), self._placing.prepared(request))
         except errors.FleetError as refusal:
             return Verdict(flavor, refusal=refusal.reason_code.value, sources=sources)
         if not made.complete:
-            return Verdict(
-                flavor, dropped=dropped, refusal=made.refusal.code.value if made.refusal else "", sources=sources
-            )
+            code = made.refusal.code.value if made.refusal else ""
+            return Verdict(flavor, objection=objections.of, refusal=code, sources=sources)
         # nova has most likely chosen the same. The feed corrects that when it shows the server.
         self._driver.host_manager.book(made)
-        return Verdict(flavor, tuple(pick.key[0] for pick in made.picks), dropped, sources=sources)
+        return Verdict(flavor, tuple(pick.key[0] for pick in made.picks), objections.of, sources=sources)

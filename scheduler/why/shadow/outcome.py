@@ -13,7 +13,9 @@ from scheduler.why.shadow.verdict import Verdict
 
 
 class Kind(enum.Enum):
-    """``FITS``: the host passes the shadow's filters, and another has more weight there."""
+    """``FITS``: the host passes the shadow's filters, and another has more weight there. ``DROPPED``: it does not, or the
+    request excludes it, or the shadow does not know it.
+    """
 
     SAME = "same"
     FITS = "fits"
@@ -25,7 +27,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """:param reason: the filter that drops the host, or the reason code of the shadow's refusal
+    """:param reason: the filter that drops the host or another reason for that, or the reason code of the shadow's refusal
     :param here: the shadow's host
     :param there: the host that the instance got
     """
@@ -46,7 +48,7 @@ def compare(verdict: Verdict, position: int, host: str | None) -> Outcome:
     flavor = verdict.flavor
     if not verdict.hosts:
         kind = Kind.BOTH_REFUSED if host is None else Kind.REFUSED_IN_SHADOW
-        reason = verdict.dropped.get(host or "", "") or verdict.refusal
+        reason = (host and verdict.objection(host)) or verdict.refusal
         return Outcome(kind, flavor, reason, "", host or "")
     here = verdict.hosts[position]
     if host is None:
@@ -54,6 +56,6 @@ def compare(verdict: Verdict, position: int, host: str | None) -> Outcome:
     # The instances of one request are alike: which of them is on which host does not matter.
     if host in verdict.hosts:
         return Outcome(Kind.SAME, flavor, "", host, host)
-    if host in verdict.dropped:
-        return Outcome(Kind.DROPPED, flavor, verdict.dropped[host], here, host)
+    if reason := verdict.objection(host):
+        return Outcome(Kind.DROPPED, flavor, reason, here, host)
     return Outcome(Kind.FITS, flavor, "", here, host)

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """:param flavor: its name
     :param hosts: the chosen hosts, one for each instance; empty if the request would be refused
-    :param dropped: host → the filter that dropped it
+    :param objection: host → the filter that dropped it, or another reason; "" if it passed
     :param refusal: reason code of the refusal
     :param sources: instance → the host that it was on already
     """
 
     flavor: str
     hosts: tuple[str, ...] = ()
-    dropped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    objection: Callable[[str], str] = lambda _host: ""
     refusal: str = ""
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)

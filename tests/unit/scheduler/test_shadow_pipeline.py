@@ -144,5 +144,17 @@ def test_a_host_is_dropped_when_all_its_nodes_are(tmp_path: pathlib.Path) -> Non
     made = driver_loading.build_driver(configuration(), lambda: feeds.pop(0), Silence(), FakeClock())
     assert isinstance(made, FilterScheduler)
     made.host_manager.refresh()
-    assert {} == made._decider.survey(new_context(), factories.request())[1]
-    assert {"h1": "RamFilter"} == made._decider.survey(new_context(), factories.request({"memory_mb": 8192}))[1]
+    first, second = (
+        made._decider.survey(new_context(), factories.request(sizes))[1] for sizes in ({}, {"memory_mb": 8192})
+    )
+    assert ("", "RamFilter") == (first.of("h1"), second.of("h1"))
+    assert first.nodes is second.nodes
+    assert 2 * len(second.nodes) == second.judged.nbytes
+
+
+def test_a_host_that_the_request_excludes_and_one_that_is_not_known(tmp_path: pathlib.Path) -> None:
+    scheduler = _scheduler(tmp_path, "[DEFAULT]\n")
+    scheduler.host_manager.refresh()
+    asked = dataclasses.replace(factories.request(), ignore_hosts=("h1",))
+    found = scheduler._decider.survey(new_context(), asked)[1]
+    assert ["", "excluded by the request", "not known here"] == [found.of(host) for host in ("h0", "h1", "h9")]

@@ -59,6 +59,7 @@ def world(tmp_path: pathlib.Path) -> Shadowed:
         ("cmp1", "same", ""),
         ("cmp2", "fits", ""),
         ("cmp3", "dropped", "RamFilter"),
+        ("cmp9", "dropped", "not known here"),
         (None, "placed in the shadow only", ""),
     ],
 )
@@ -75,6 +76,12 @@ def test_where_the_server_went(world: Shadowed, host: str | None, kind: str, rea
     assert {(kind, reason): 1} == world.sums()
     assert [] == [call for call in world.adapter.calls if call[0] != "GET"]
     assert 0 == world.bookings()
+
+
+def test_a_host_that_the_request_excludes(world: Shadowed) -> None:
+    world.ask(1, ignore_hosts=["cmp2"])
+    world.appear(1, "cmp2")
+    assert {("dropped", "excluded by the request"): 1} == world.sums()
 
 
 @pytest.mark.parametrize(("host", "kind"), [("cmp2", "refused in the shadow"), (None, "both refused")])
