@@ -26,9 +26,11 @@ Value = TypeVar("Value")
 #: Text fit for a log line and a database column: no control characters (NUL, newline), at most 255 characters.
 _PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\x{2028}\x{2029}]*$"
 INT32_MAX = 2**31 - 1
+#: Of a text that is not long.
+MOST_CHARACTERS = 255
 MAX_INSTANCES = 1000
 
-Text = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=255, pattern=_PRINTABLE)]
+Text = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=MOST_CHARACTERS, pattern=_PRINTABLE)]
 LongText = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=65535, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(min_length=1, max_length=255, pattern=_PRINTABLE)]
 Uuid = Annotated[

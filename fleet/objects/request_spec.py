@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from fleet import errors
 from fleet.json_codec import JSONMapping
@@ -78,7 +78,9 @@ class _FilterProperties:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Spec:
+class SentSpec:
+    """The dict ``request_spec`` as sent. A variant of the contract may allow more."""
+
     instance_type: Flavor
     num_instances: fields.InstanceCount
     image: Image | None = None
@@ -100,6 +102,8 @@ class RequestSpec:
     caller stops waiting for a scheduler to begin; None if the caller did not send it. ``guest_cpu`` is what a guest needs
     that moves while it runs; None if any processor has it.
     """
+
+    sent_form: ClassVar[type[SentSpec]] = SentSpec
 
     flavor: Flavor
     num_instances: int = 1
@@ -138,7 +142,7 @@ class RequestSpec:
     @classmethod
     def from_wire(cls, request_spec: object, filter_properties: object) -> Self:
         """:raises errors.InvalidInput: naming the field"""
-        spec = fields.parse(_Spec, request_spec, "request_spec")
+        spec = fields.parse(cls.sent_form, request_spec, "request_spec")
         props = fields.parse(_FilterProperties, filter_properties or {}, "filter_properties")
         assert isinstance(request_spec, Mapping)
         of = "request_spec.instance_properties"

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
 
-from fleet import errors
+from fleet import control_characters, errors
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields, hints, structure
 from scheduler.nova import wanted as resources_wanted
@@ -158,7 +158,7 @@ _INSTANCE = ("uuid", "project_id", "user_id", "availability_zone", "root_gb", "e
 def _flavor(data: object, is_bfv: bool, field: str) -> JSONObject:
     """:param is_bfv: the root disk is a volume, so the host needs no room for it"""
     found = _mapping(data, field)
-    flavor = {name: found[name] for name in _FLAVOR if found.get(name) is not None}
+    flavor = {name: _cleaned(found[name]) for name in _FLAVOR if found.get(name) is not None}
     return {**flavor, "root_gb": 0} if is_bfv else flavor
 
 
@@ -167,8 +167,17 @@ def _image(data: object) -> JSONObject:
     properties = _mapping(found.get("properties") or {}, "spec_obj.image.properties")
     # Of the properties that are lists, only the required traits matter to placement, and traits are read apart.
     scalars = {name: value for name, value in properties.items() if not isinstance(value, list | dict)}
-    image = {name: found[name] for name in _IMAGE if found.get(name) is not None}
+    image = {name: _cleaned(found[name]) for name in _IMAGE if found.get(name) is not None}
     return {"id": "", **image, "properties": scalars}
+
+
+def _cleaned(data: Any) -> Any:
+    """Return text with its control characters escaped, as nova's API lets them through; a dict of text, too."""
+    if isinstance(data, Mapping):
+        return {_cleaned(name): _cleaned(value) for name, value in data.items()}
+    if not isinstance(data, str) or data.isprintable():
+        return data
+    return control_characters.one_line(data.replace("\t", " "))[: fields.MOST_CHARACTERS]
 
 
 def _disk_format(image: object) -> str:
@@ -178,7 +187,8 @@ def _disk_format(image: object) -> str:
 
 def _hints(data: object) -> JSONObject:
     """Return the hints. Lists of one value are unwrapped, as in the dicts that nova gives its own plugins."""
-    return {name: hints.single(value) for name, value in _mapping(data or {}, "scheduler_hints").items()}
+    found = _mapping(data or {}, "scheduler_hints")
+    return {_cleaned(name): hints.single(value) for name, value in found.items() if name}
 
 
 def _group(data: object) -> JSONObject:

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import pydantic
 
 from fleet.json_codec import JSONMapping
-from fleet.objects import RequestSpec, fields
+from fleet.objects import Flavor, RequestSpec, fields
+from fleet.objects.request_spec import SentSpec
 from scheduler.nova.resource_request import ResourceRequest
 
 #: Placement's allocation requests, by uuid of the compute node.
 Offers = Mapping[str, Sequence[JSONMapping]]
+#: Of one request. Quotas limit nova's, and a message has no room for more uuids.
+MOST_INSTANCES = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +42,23 @@ class Destination:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Flavor(Flavor):
+    """nova limits the number of extra specs only by what it stores."""
+
+    extra_specs: dict[fields.Name, fields.Text] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SentSpec(SentSpec):
+    instance_type: _Flavor
+    num_instances: Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=MOST_INSTANCES)]
+
+
+@dataclasses.dataclass(frozen=True)
 class NovaRequest(RequestSpec):
     """``providers`` are the compute nodes with the required traits, by uuid; None: no trait is required."""
+
+    sent_form = _SentSpec
 
     destination: Destination = Destination()
     required_traits: frozenset[str] = frozenset()

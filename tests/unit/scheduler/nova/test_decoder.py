@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 
 import pytest
 
@@ -189,6 +190,29 @@ def test_arguments_without_a_request(sent):
 def test_extra_specs_that_ask_for_nothing_special(specs):
     """Pass."""
     decoder.decode(arguments(flavor=flavor(extra_specs=specs)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "expected"),
+    [
+        ({"image": {"id": uuid(1), "name": "web\tserver"}}, "image.name", "web server"),
+        ({"image": {"id": uuid(1), "name": "\n" * 255}}, "image.name", ("\\n" * 128)[:255]),
+        ({"flavor": flavor(name="m1\u2028")}, "flavor.name", "m1\\u2028"),
+        ({"flavor": flavor(extra_specs={"a:b": "c\nd"})}, "flavor.extra_specs", {"a:b": "c\\nd"}),
+        ({"scheduler_hints": {"": ["x"], "a\x1b": ["b"]}}, "scheduler_hints", {"a\\x1b": "b"}),
+    ],
+)
+def test_what_nova_allows_in_texts(changed, field, expected):
+    """Control characters decide nothing, so they refuse nothing; a log shows them escaped."""
+    assert expected == operator.attrgetter(field)(decoder.decode(arguments(**changed)).request)
+
+
+def test_numbers_that_nova_does_not_limit():
+    """Extra specs of a flavor, and servers in one request."""
+    sent = arguments(flavor=flavor(extra_specs={f"quota:{number}": "1" for number in range(500)}))
+    sent["instance_uuids"] = [uuid(number) for number in range(1001)]
+    request = decoder.decode(sent).request
+    assert (500, 1001) == (len(request.flavor.extra_specs), request.num_instances)
 
 
 def test_passwords_of_a_cell_are_not_kept():
