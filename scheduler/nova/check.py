@@ -8,6 +8,7 @@ compares what is left with the hosts that the filters here let through.
 from __future__ import annotations
 
 import configparser
+import pathlib
 from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
@@ -75,14 +76,11 @@ def _options(conf: cfg.ConfigOpts, path: str) -> Iterator[Finding]:
     parser = configparser.ConfigParser(strict=False, interpolation=None, default_section="\0")
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
-        read = parser.read(path)
-    except configparser.Error as unreadable:
-        read = []
-        yield findings.bad(
-            "options", f"{path}: {type(unreadable).__name__}", "Name the file that nova-scheduler reads."
-        )
-    if not read:
-        yield findings.bad("options", f"{path} cannot be read", "Name the file that nova-scheduler reads.")
+        parser.read_string(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, configparser.Error) as unreadable:
+        # An error of the parser repeats lines, which may have a password.
+        problem = getattr(unreadable, "strerror", None) or type(unreadable).__name__
+        yield findings.bad("options", f"{path} cannot be read: {problem}", "Name the file that nova-scheduler reads.")
         return
     for (section, name), (group, ours) in sorted(nova_options.ours(conf).items()):
         theirs = parser.get(section, name, fallback=None)

@@ -104,11 +104,21 @@ def test_options_that_do_nothing_are_named_at_start():
     assert "[scheduler] discover_hosts_in_cells_interval = 60 does nothing here" in sentence
 
 
-def test_no_such_file(tmp_path):
-    """Is a failure."""
-    conf = configuration()
-    (found,) = check._options(conf, str(tmp_path / "none"))
-    assert Level.FAIL is found.level
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "No such file or directory"),
+        ("[scheduler]\n# Grüße\n".encode("latin-1"), "UnicodeDecodeError"),
+        (b"password = secret\n", "MissingSectionHeaderError"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path, content, problem):
+    """Is one failure with the path, and without a line of the file."""
+    path = tmp_path / "nova.conf"
+    if content is not None:
+        path.write_bytes(content)
+    (found,) = check._options(configuration(), str(path))
+    assert (Level.FAIL, f"{path} cannot be read: {problem}") == (found.level, found.found)
 
 
 class Offering(FakeAdapter):
