@@ -454,6 +454,14 @@ def test_a_flavor_and_a_request(world):
     assert {"nova_object.name": "RequestSpec"} == world.api.read(api_queries.request_spec, uuid(1))
 
 
+def test_the_name_of_a_flavor_that_is_the_flavorid_of_another(world):
+    """nova's commands take the flavorid first, so this is what an operator means."""
+    for number, name, flavorid in ((1, "2", "10"), (2, "small", "2")):
+        sizes = dict.fromkeys(("vcpus", "root_gb", "ephemeral_gb", "swap"), 1)
+        world.nova.insert(nova_schema.FLAVORS, id=number, name=name, flavorid=flavorid, memory_mb=512 * number, **sizes)
+    assert ["small", "2"] == [world.api.read(api_queries.flavor, name)["name"] for name in ("2", "10")]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[" * 50_000])
 def test_a_request_and_rules_that_cannot_be_read(world, text):
     """They count as empty: other requests are compared, and the group keeps its policy."""

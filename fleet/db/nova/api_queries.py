@@ -101,11 +101,12 @@ def _aggregates(connection: sa.Connection) -> dict[int, ChangedAggregate]:
 
 
 def flavor(connection: sa.Connection, name: str) -> JSONObject | None:
-    """The flavor with this name or flavorid, with its extra specs; None if there is none."""
+    """The flavor with this flavorid, or else with this name, with its extra specs; None if there is none."""
     matching = sa.or_(FLAVORS.c.name == name, FLAVORS.c.flavorid == name)
-    row = connection.execute(sa.select(FLAVORS).where(matching).order_by(FLAVORS.c.id)).first()
-    if row is None:
+    found = connection.execute(sa.select(FLAVORS).where(matching).order_by(FLAVORS.c.id)).all()
+    if not found:
         return None
+    row = min(found, key=lambda each: each.flavorid != name)
     of_it = sa.select(FLAVOR_SPECS).where(FLAVOR_SPECS.c.flavor_id == row.id)
     specs = connection.execute(of_it.order_by(FLAVOR_SPECS.c.key))
     return {**row._mapping, "extra_specs": {spec.key: spec.value for spec in specs}}
