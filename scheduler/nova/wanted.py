@@ -187,6 +187,8 @@ def _pinned(main: _Making, request: RequestSpec, properties: _Properties) -> Non
 def _cpus(mask: str, vcpus: int) -> set[int]:
     """Return the CPUs of a mask such as ``0-2,^1``. A mask that begins with ^ starts from all CPUs of the flavor."""
     field = "hw:cpu_dedicated_mask"
+    if len(mask) > fields.MOST_CHARACTERS:  # properties of images may be long
+        raise errors.InvalidInput(field=field, reason=f"must have at most {fields.MOST_CHARACTERS} characters")
     found: set[int] = set(range(vcpus)) if mask.strip().startswith("^") else set()
     out: set[int] = set()
     for part in filter(None, (each.strip() for each in mask.split(","))):

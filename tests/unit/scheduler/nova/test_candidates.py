@@ -147,6 +147,15 @@ def test_a_value_that_placement_cannot_have(specs: dict[str, str], field: str) -
     assert [] == world.adapter.calls
 
 
+@pytest.mark.parametrize("mask", ["9" * 5000, "0-" + "9" * 5000, "0-9999," * 5000])
+def test_a_long_mask_of_an_image(mask: str) -> None:
+    """It is refused, before a number of thousands of digits is read."""
+    image = arguments()["spec_obj"]["nova_object.data"]["image"]
+    properties = {"hw_cpu_policy": "mixed", "hw_cpu_realtime_mask": mask}
+    image["nova_object.data"]["properties"]["nova_object.data"] = properties
+    assert "must have at most 255 characters" in Nested().refused(arguments(image=image))
+
+
 def test_two_groups_with_one_suffix() -> None:
     group = envelope("RequestGroup", requester_id="1", resources={"CUSTOM_A": 1}, use_same_provider=True)
     changed = {**_GOLD, "requested_resources": [group]}
