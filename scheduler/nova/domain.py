@@ -33,6 +33,7 @@ from scheduler.nova.inventory_filters import (
 )
 from scheduler.nova.request import NovaRequest
 from scheduler.nova.rows import InstanceRow, NodeRow
+from scheduler.nova.threads import IsolatedThreadsFilter
 from scheduler.state.liveness import is_up, steady_until
 
 #: Tasks of a move whose destination has claimed, or that is over.
@@ -145,7 +146,7 @@ NOVA_MACHINES = Domain.of(
         VIRTUAL_MACHINES.defaults,
         # nova has no filter for zones: placement does it by aggregates. A list of filters that is copied from nova has none.
         restrictions=(RequestedDestinationFilter, ProviderFilter, RequestedZoneFilter),
-        closing=(VcpuInventoryFilter, MemoryInventoryFilter, DiskInventoryFilter),
+        closing=(IsolatedThreadsFilter, VcpuInventoryFilter, MemoryInventoryFilter, DiskInventoryFilter),
         preferences=(CrossCellWeigher,),
     ),
     words=VIRTUAL_MACHINES.words,

@@ -242,6 +242,29 @@ def test_a_cpu_for_the_threads_of_the_emulator():
     assert "NUMATopologyFilter" in world.refused(asked)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "is_chosen"),
+    [
+        ({"cpuset": [], "pcpuset": [0, 1, 2, 3], "siblings": [[0, 1], [2, 3]]}, False),
+        ({"cpuset": [0, 1, 2, 3], "pcpuset": [0, 1, 2, 3], "siblings": [[0, 1], [2, 3]]}, True),
+        ({"cpuset": [], "pcpuset": [0, 1, 2, 3], "siblings": [[0], [1], [2], [3]]}, True),
+        ({"cpuset": [], "pcpuset": [0, 1, 2, 3], "siblings": []}, True),
+    ],
+    ids=["hyperthreading", "hyperthreading with vcpu_pin_set", "one thread a core", "no siblings are known"],
+)
+def test_isolated_threads(cpus, is_chosen):
+    """nova-compute refuses them on cores of several threads, unless all CPUs are for both kinds of vcpus."""
+    row = node_row("cmp1", numa_topology=json.dumps({"cells": [{"id": 0, "memory": 4096, **cpus}]}))
+    world = EndpointInMemory(row, claims=False)
+    cell = {"id": 0, "cpuset": [], "pcpuset": [0], "memory": 512, "cpu_policy": "dedicated"}
+    asked = arguments(numa_topology={"cells": [{**cell, "cpu_thread_policy": "isolate"}]})
+    if is_chosen:
+        assert [["cmp1"]] == _hosts(world.select(asked))
+    else:
+        assert "IsolatedThreadsFilter 1" in world.refused(asked)
+        assert [["cmp1"]] == _hosts(world.select(arguments(numa_topology={"cells": [cell]})))
+
+
 def test_a_zone_for_hosts_without_one(world):
     """Is nova's default zone, and the answer names it."""
     (found,) = contents(world.select(arguments(availability_zone="nova")))
