@@ -53,6 +53,10 @@ def of_cells(hardware: Hardware, topology: InstanceTopology, devices: Sequence[P
     placed = topology_fit.most_placed(known, topology, hardware.limits)
     if placed < wanted:
         return [Lack("NUMA cells with room", placed, wanted, len(known.cells))]
+    if networks := topology.network_metadata:
+        anywhere = dataclasses.replace(topology, network_metadata=None)
+        if node.fits(hardware, Wanted(anywhere, tuple(devices))):
+            return [Lack(f"NUMA cells with room near {' and '.join(networks.named)}", 0, 1)]
     return of_devices(hardware, devices) or [_near(known, topology, hardware, devices)]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from fleet.hardware import pools
 from fleet.hardware.cell_fit import fit_cell, fits_cell
-from fleet.objects.numa import HostCell, HostTopology, InstanceCell, InstanceTopology, Limits
+from fleet.objects.numa import HostCell, HostTopology, InstanceCell, InstanceTopology, Limits, NetworkMetadata
 from fleet.objects.pci import PciRequest
 
 
@@ -44,7 +44,8 @@ def fit_topology(
     fits = functools.cache(lambda number, place: fit_cell(order[place], cells[number], limits, beside(number)))
 
     def devices(places: Sequence[int]) -> pools.Allocation | None:
-        return pools.allocate(free, requests, [order[place] for place in places], host.cells)
+        chosen = [order[place] for place in places]
+        return pools.allocate(free, requests, chosen, host.cells) if _near_networks(host, chosen, instance) else None
 
     places = _arrange(len(cells), len(order), lambda number, place: fits(number, place) is not None, devices)
     if places is None:
@@ -64,19 +65,36 @@ def fits_topology(
 ) -> bool:
     """Return True if any arrangement exists. The order of the cells does not matter for that."""
     cells, places = instance.cells, host.cells
-    if len(cells) == 1 and not requests:  # what most ask for
+    plain = not requests and not instance.network_metadata
+    if len(cells) == 1 and plain:  # what most ask for
         return any(fits_cell(place, cells[0], limits, instance.emulator_cpus(0)) for place in places)
     if len(cells) > len(places):
         return False
-    if not requests:
+    if plain:
         return most_placed(host, instance, limits) == len(cells)
     beside = instance.emulator_cpus
     fits = functools.cache(lambda number, place: fits_cell(places[place], cells[number], limits, beside(number)))
 
-    def near(chosen: Sequence[int]) -> pools.Allocation | None:
-        return pools.allocate(free, requests, [places[place] for place in chosen], places)
+    def near(numbers: Sequence[int]) -> pools.Allocation | None:
+        chosen = [places[place] for place in numbers]
+        return pools.allocate(free, requests, chosen, places) if _near_networks(host, chosen, instance) else None
 
     return _arrange(len(cells), len(places), fits, near) is not None
+
+
+def _near_networks(host: HostTopology, chosen: Sequence[HostCell], instance: InstanceTopology) -> bool:
+    """Return True if one of the ``chosen`` cells is a cell of each network of the instance that has cells on the host."""
+    asked = instance.network_metadata
+    if not asked:
+        return True
+    there, here = _networks(host.cells), _networks(chosen)
+    tunnel_is_near = here.tunneled or not there.tunneled or not asked.tunneled
+    return tunnel_is_near and asked.physnets & there.physnets <= here.physnets
+
+
+def _networks(cells: Sequence[HostCell]) -> NetworkMetadata:
+    known = [cell.network_metadata for cell in cells if cell.network_metadata]
+    return NetworkMetadata(frozenset().union(*(each.physnets for each in known)), any(each.tunneled for each in known))
 
 
 def most_placed(host: HostTopology, instance: InstanceTopology, limits: Limits | None = None) -> int:
@@ -114,6 +132,7 @@ def most_copies(host: HostTopology, instance: InstanceTopology, limits: Limits |
     first = instance.cells[0]
     alike = {(len(each.cpuset), each.memory) for each in instance.cells}
     simple = all(not each.pcpuset and each.pagesize is None for each in instance.cells)
+    simple = simple and not instance.network_metadata
     if limits is None or not simple or len(alike) > 1 or not first.memory or not first.cpuset:
         return None
     parts, wanted = [_parts(cell, first, limits) for cell in host.cells], len(instance.cells)

@@ -27,6 +27,8 @@ EmulatorThreadsPolicy = Literal["share", "isolate"]
 #: Page sizes without a number: the smallest, any but the smallest, any.
 SMALL_PAGES, LARGE_PAGES, ANY_PAGES = -1, -2, -3
 
+#: Fields that are on the wire only if they are set.
+_ONLY_NOVAS = ("emulator_threads_policy", "network_metadata")
 Cpus = frozenset[fields.Natural]
 _NONE: frozenset[int] = frozenset()
 #: JSON turns numeric keys into text.
@@ -49,6 +51,29 @@ class Pages:
 
 
 @dataclasses.dataclass(frozen=True)
+class NetworkMetadata:
+    """Networks of an instance, or those whose cards are in a cell of a host. Only nova sends them.
+
+    :param physnets: names of physical networks
+    :param tunneled: True if a tunnelled network is among them
+    """
+
+    physnets: frozenset[fields.Text] = frozenset()
+    tunneled: bool = False
+
+    def __bool__(self) -> bool:
+        return self.tunneled or bool(self.physnets)
+
+    def to_wire(self) -> JSONObject:
+        return {"physnets": sorted(self.physnets), "tunneled": self.tunneled}
+
+    @property
+    def named(self) -> list[str]:
+        """Names for operators, sorted."""
+        return [*sorted(self.physnets), *(["tunnelled networks"] if self.tunneled else [])]
+
+
+@dataclasses.dataclass(frozen=True)
 class HostCell:
     """A cell of a host, with what instances hold of it.
 
@@ -67,6 +92,7 @@ class HostCell:
     siblings: tuple[Cpus, ...] = ()
     mempages: tuple[Pages, ...] = ()
     socket: int | None = None
+    network_metadata: NetworkMetadata | None = None
 
     @property
     def dedicated_cpus(self) -> frozenset[int]:
@@ -163,10 +189,14 @@ class InstanceCell:
 
 @dataclasses.dataclass(frozen=True)
 class InstanceTopology:
-    """The cells of an instance. With the policy ``isolate``, threads of its emulator have a CPU beside its first cell."""
+    """The cells of an instance. With the policy ``isolate``, threads of its emulator have a CPU beside its first cell.
+
+    If cards of its networks are in cells of the host, it must have one of the cells of each network.
+    """
 
     cells: tuple[InstanceCell, ...]
     emulator_threads_policy: EmulatorThreadsPolicy | None = None
+    network_metadata: NetworkMetadata | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "numa_topology") -> InstanceTopology | None:
@@ -181,12 +211,9 @@ class InstanceTopology:
         return dataclasses.replace(topology, cells=cells) if cells else None
 
     def to_wire(self) -> JSONObject:
-        policy = self.emulator_threads_policy
-        # Only nova sends a policy.
-        return {
-            "cells": [_wire(cell) for cell in self.cells],
-            **({"emulator_threads_policy": policy} if policy else {}),
-        }
+        wire = _wire(self)
+        assert isinstance(wire, dict)
+        return wire
 
     def emulator_cpus(self, number: int) -> int:
         """Return how many CPUs of its host cell a cell needs beside its pinned ones. :param number: index of the cell"""
@@ -196,10 +223,14 @@ class InstanceTopology:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Overcommit ratios of a host's cells for floating vcpus; pinned vcpus are never overcommitted."""
+    """Overcommit ratios of a host's cells for floating vcpus; pinned vcpus are never overcommitted.
+
+    ``network_metadata`` is the instance's, for nova's compute service.
+    """
 
     cpu_allocation_ratio: fields.Ratio
     ram_allocation_ratio: fields.Ratio
+    network_metadata: NetworkMetadata | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "limits.numa_topology") -> Limits | None:
@@ -211,8 +242,10 @@ class Limits:
             data = _ratios(fields.parse(list[_CellLimit], data["cells"], f"{field}.cells")[0])
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> dict[str, float]:
-        return dataclasses.asdict(self)
+    def to_wire(self) -> JSONObject:
+        wire = _wire(self)
+        assert isinstance(wire, dict)
+        return wire
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,7 +286,8 @@ def _completed(cell: InstanceCell) -> InstanceCell:
 def _wire(value: object) -> object:
     """Return sets as sorted lists: equal topologies have equal JSON."""
     if dataclasses.is_dataclass(value):
-        return {each.name: _wire(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        named = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return {name: _wire(each) for name, each in named.items() if each is not None or name not in _ONLY_NOVAS}
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple):

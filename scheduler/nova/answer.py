@@ -14,7 +14,7 @@ from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import numa
 
 #: Not newer than what any nova since Stein knows: of a newer version the conductor would ask itself for a backport.
-SELECTION, LIMITS, NUMA_LIMITS = "1.1", "1.0", "1.1"
+SELECTION, LIMITS, NUMA_LIMITS, NETWORKS = "1.1", "1.0", "1.1", "1.0"
 #: The microversion of placement whose form an allocation request has.
 ALLOCATION_VERSION = "1.36"
 #: In place of an allocation request where nothing is to be claimed.
@@ -81,7 +81,13 @@ def _legacy(limits: Mapping[str, object]) -> JSONObject:
 def _cells(limits: Mapping[str, object]) -> JSONObject | None:
     found = limits.get("numa_topology")
     ratios = found if isinstance(found, numa.Limits) else numa.Limits.from_wire(found)
-    return _envelope("NUMATopologyLimits", NUMA_LIMITS, ratios.to_wire()) if ratios else None
+    if ratios is None:
+        return None
+    data = ratios.to_wire()
+    if ratios.network_metadata:
+        # nova-compute fits the cells again, near the same networks.
+        data["network_metadata"] = _envelope("NetworkMetadata", NETWORKS, ratios.network_metadata.to_wire())
+    return _envelope("NUMATopologyLimits", NUMA_LIMITS, data)
 
 
 def _envelope(name: str, version: str, data: Mapping[str, object]) -> JSONObject:

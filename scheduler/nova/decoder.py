@@ -112,7 +112,7 @@ def _of_object(spec: Mapping[str, object], flags: Flags) -> tuple[JSONObject, JS
         "project_id": spec.get("project_id"),
         "user_id": spec.get("user_id"),
         "availability_zone": spec.get("availability_zone"),
-        "numa_topology": _without_nulls(spec.get("numa_topology")),
+        "numa_topology": _without_nulls(spec.get("numa_topology"), spec.get("network_metadata")),
         "pci_requests": _pci(spec.get("pci_requests")),
     }
     image = _image(spec.get("image"))
@@ -234,11 +234,14 @@ def _uuids(text: str) -> list[str]:
     return fields.parse(list[fields.Uuid], text.removeprefix("in:").split(","), "requested_destination.aggregates")
 
 
-def _without_nulls(data: object) -> object:
-    """Return a topology whose cells have only the fields with a value: null means "not asked for"."""
+def _without_nulls(data: object, networks: object = None) -> object:
+    """Return a topology whose cells have only the fields with a value: null means "not asked for".
+
+    :param networks: NetworkMetadata of the instance, which nova sends apart
+    """
     if not isinstance(data, Mapping) or not isinstance(data.get("cells"), list):
         return data
-    return {**data, "cells": [_set_fields(cell) for cell in data["cells"]]}
+    return {**data, "cells": [_set_fields(cell) for cell in data["cells"]], "network_metadata": networks}
 
 
 def _set_fields(cell: object) -> object:

@@ -54,7 +54,11 @@ class NUMATopologyFilter(ColumnFilter):
         if request.numa_topology is None:
             return {}
         ratios = zip(hosts.column("cpu_allocation_ratio"), hosts.column("ram_allocation_ratio"), strict=True)
-        limits = [{"cpu_allocation_ratio": float(cpu), "ram_allocation_ratio": float(ram)} for cpu, ram in ratios]
+        networks = request.numa_topology.network_metadata
+        more = {"network_metadata": networks.to_wire()} if networks else {}
+        limits = [
+            {"cpu_allocation_ratio": float(cpu), "ram_allocation_ratio": float(ram), **more} for cpu, ram in ratios
+        ]
         return {"numa_topology": numpy.array(limits, dtype=object)}
 
     def shortfall(self, hosts: Candidates, request: RequestSpec) -> HardwareShortfall | None:

@@ -233,8 +233,48 @@ def test_isolated_threads_of_an_emulator(name, cells, asked, held):
         assert lack.asked > lack.free
 
 
+def _near(number, *physnets, tunneled=False, **values):
+    """A cell with cards of these networks."""
+    networks = numa.NetworkMetadata(frozenset(physnets), tunneled)
+    return host_cell(number, range(4 * number, 4 * number + 4), network_metadata=networks, **values)
+
+
+FULL = {"memory_usage": 4096}
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "physnets", "tunneled", "expected"),
+    [
+        ("the cell of the network", [_near(0), _near(1, "a")], "a", False, [1]),
+        ("the cell of the network is full", [_near(0), _near(1, "a", **FULL)], "a", False, None),
+        ("a network that is in no cell", [_near(0), _near(1, "a")], "b", False, [0]),
+        ("both networks, in one cell", [_near(0, "a"), _near(1, "a", "b")], "ab", False, [1]),
+        ("two cells for one of the instance", [_near(0, "a"), _near(1, "b")], "ab", False, None),
+        ("one of several cells", [_near(0, "a", **FULL), _near(1, "a")], "a", False, [1]),
+        ("a tunnel", [_near(0), _near(1, tunneled=True)], "", True, [1]),
+        ("no tunnel asked for", [_near(0), _near(1, tunneled=True, **FULL)], "", False, [0]),
+        ("a tunnel, whose cell is full", [_near(0), _near(1, tunneled=True, **FULL)], "", True, None),
+        ("a tunnel, in no cell", [_near(0), host_cell(1)], "", True, [0]),
+    ],
+)
+def test_cells_near_networks(name, cells, physnets, tunneled, expected):
+    """A network that has cells on the host must have one among those of the instance."""
+    networks = numa.NetworkMetadata(frozenset(physnets), tunneled)
+    wanted = numa.InstanceTopology((cell(),), network_metadata=networks)
+    there = node.Hardware(host(*cells), limits=NO_OVERCOMMIT)
+    assert expected == ids(fit_topology(there.topology, wanted, NO_OVERCOMMIT)), name
+    assert (expected is not None) == fits_topology(there.topology, wanted, NO_OVERCOMMIT), name
+    assert wanted == numa.InstanceTopology.from_wire(wanted.to_wire())
+    if expected is None:
+        (lack,) = shortage.of_cells(there, wanted)
+        assert lack.resource.startswith("NUMA cells with room near ")
+    elif networks:
+        assert None is topology_fit.most_copies(there.topology, wanted, NO_OVERCOMMIT)
+
+
 def test_the_policy_of_an_emulator_on_the_wire():
     """Is kept; a topology without one has the same form as ever."""
     wanted = numa.InstanceTopology((pinned(),), "isolate")
+    assert "network_metadata" not in host(host_cell()).to_wire()["cells"][0]
     assert wanted == numa.InstanceTopology.from_wire(wanted.to_wire())
     assert ["cells"] == list(instance(pinned()).to_wire())

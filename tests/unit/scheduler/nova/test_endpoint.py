@@ -242,6 +242,41 @@ def test_a_cpu_for_the_threads_of_the_emulator():
     assert "NUMATopologyFilter" in world.refused(asked)
 
 
+def test_cells_near_the_networks_of_a_server():
+    """The host with room beside its cards is chosen, and nova-compute gets the networks back, to fit the cells again."""
+
+    def host(name, free_mb, **more):
+        cells = [
+            {
+                "id": number,
+                "cpuset": [2 * number, 2 * number + 1],
+                "memory": 4096,
+                "memory_usage": 4096 - free,
+                "network_metadata": envelope("NetworkMetadata", physnets=physnets, tunneled=False),
+            }
+            for number, (physnets, free) in enumerate([([], 4096), (["physnet1"], free_mb)])
+        ]
+        topology = envelope("NUMATopology", "1.2", cells=[envelope("NUMACell", "1.5", **each) for each in cells])
+        return node_row(name, numa_topology=json.dumps(topology), **more)
+
+    world = EndpointInMemory(host("cmp1", 256), host("cmp2", 4096, free_ram_mb=4096))
+    networks = envelope("NetworkMetadata", physnets=["physnet1"], tunneled=False)
+    cell = {"id": 0, "cpuset": [0], "memory": 512}
+    asked = arguments(numa_topology={"cells": [cell]}, network_metadata=networks)
+    (((chosen, *others),)) = world.select(asked)
+    assert ("cmp2", []) == (chosen["nova_object.data"]["service_host"], others)
+    limits = chosen["nova_object.data"]["limits"]["nova_object.data"]["numa_topology"]
+    assert ("NUMATopologyLimits", "1.1") == (limits["nova_object.name"], limits["nova_object.version"])
+    assert networks == limits["nova_object.data"]["network_metadata"]
+    del asked["spec_obj"]["nova_object.data"]["network_metadata"]
+    asked["instance_uuids"] = [uuid(7)]
+    found = contents(world.select(asked))[0][0]
+    assert ("cmp1", {"cpu_allocation_ratio", "ram_allocation_ratio"}) == (
+        found["service_host"],
+        set(found["limits"]["numa_topology"]),
+    )
+
+
 @pytest.mark.parametrize(
     ("cpus", "is_chosen"),
     [
