@@ -55,7 +55,7 @@ class Live:
         assert "up" not in dict(self.two.destination.console(self.guest.uuid))
         self.two.source.driver.confirm_migration(self.context, self.guest.uuid)
         assert {} == self.two.source.driver._disks.records()
-        assert "shared" not in [path.name for path in self.two.destination.directory(self.guest.uuid).iterdir()]
+        assert "shared" not in [path.name for path in self.two.destination.directory(self.guest.uuid).rglob("*")]
 
     def running(self) -> list[str]:
         """The hosts on which libvirt has the guest running."""

@@ -126,9 +126,14 @@ class GuestAccess(ComputeDriver):
         except errors.NotFound:
             return None
 
+    def _open_directory(self, uuid: str) -> None:
+        opened = self._disks.opened(uuid)
+        self._connection.call(lambda connection: peer.open_directory(connection, uuid, opened))
+
     def _close_directory(self, uuid: str) -> None:
         if self._options.migration_uri:
             self._connection.call(lambda connection: peer.close_directory(connection, uuid))
+        self._disks.hide(uuid)
 
     def _undo_resize(self, uuid: str) -> None:
         """The domain goes, too: its definition is that of the new flavor."""

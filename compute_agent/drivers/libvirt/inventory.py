@@ -16,7 +16,7 @@ from oslo_utils import units
 
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GUESTS, GuestAccess
-from compute_agent.drivers.libvirt.domains import domain_xml, extra, interfaces, pci_devices
+from compute_agent.drivers.libvirt.domains import domain_xml, extra, interfaces, pci_devices, peer
 from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
 from fleet import errors
 from fleet.json_codec import JSONObject
@@ -64,6 +64,21 @@ class Inventory(GuestAccess):
             kinds = ", ".join(sorted({kind for _architecture, kind in capabilities.guests})) or "no guests"
             reason = f"is {self.kind}, and this machine runs {kinds}"
             raise errors.ConfigError(option="[libvirt] virt_type", reason=reason)
+        if self._options.migration_uri:
+            self._open_less()
+
+    def _open_less(self) -> None:
+        """An earlier release has opened whole directories, with what guests print."""
+        try:
+            found = self._connection.call(peer.opened_directories)
+            for uuid, record in self._disks.records().items():
+                if self._disks.of(uuid) not in found:
+                    continue
+                if not record.arriving:
+                    self._disks.show(uuid)
+                self._open_directory(uuid)
+        except (OSError, library().libvirtError) as failure:
+            LOG.warning("The storage pools of guests that move cannot be made anew: %s", failure)
 
     def _use_shared_storage(self) -> None:
         """Hosts that share a directory have directories of their own in it.

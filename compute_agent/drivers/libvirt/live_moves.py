@@ -14,6 +14,7 @@ from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFail
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt.access import GuestAccess, explained, require_openable
 from compute_agent.drivers.libvirt.disks.guest_disks import SHARED_MARK
+from compute_agent.drivers.libvirt.disks.opened import OPENED
 from compute_agent.drivers.libvirt.domains import live, part, peer, power
 from compute_agent.drivers.libvirt.domains.capabilities import Capabilities
 from compute_agent.drivers.libvirt.domains.connection import Unreachable, library
@@ -50,8 +51,7 @@ class LiveMoves(GuestAccess):
             layout = live.Layout.of(there.lookupByUUIDString(instance.uuid))
             if not self._link(instance, source, layout):
                 self._receive(context, instance, there, layout)
-            here = self._disks.of(instance.uuid)
-            self._connection.call(lambda connection: peer.open_directory(connection, instance.uuid, here))
+            self._open_directory(instance.uuid)
 
     def _link(self, instance: Instance, source: str, layout: live.Layout) -> bool:
         """Link the disks of a guest whose host has them on the storage of this one. Return False if they are elsewhere."""
@@ -63,7 +63,7 @@ class LiveMoves(GuestAccess):
         return True
 
     def _receive(self, context: RequestContext, instance: Instance, there: object, layout: live.Layout) -> None:
-        peer.open_directory(there, instance.uuid, layout.directory)
+        peer.open_directory(there, instance.uuid, layout.directory / OPENED)
         try:
             files = peer.files_in(there, instance.uuid)
             image = self._known_image(context, instance)
@@ -214,7 +214,7 @@ class LiveMoves(GuestAccess):
         try:
             way = self._way(dest)
             with peer.connected(self._connection.open_other, way.uri) as other:
-                there = peer.opened_directory(other, uuid)
+                there = peer.opened_directory(other, uuid).parent
                 cpus = Capabilities.parse(other.getCapabilities()).cell_cpus() if cells else {}
                 arrival = live.Arrival(there, peer.has_file(other, uuid, SHARED_MARK), cpus, cells)
         except (SpawnFailed, library().libvirtError) as failure:

@@ -37,8 +37,8 @@ class Resizes(Switching):
         self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
         self.power_off(context, instance)
         if dest != self._host:
-            directory = self._disks.of(instance.uuid)
-            self._connection.call(lambda connection: peer.open_directory(connection, instance.uuid, directory))
+            self._disks.show(instance.uuid)
+            self._open_directory(instance.uuid)
 
     def fetch_disks(
         self, context: RequestContext, instance: Instance, source: str, move: str, progress: Callable[[int], object]

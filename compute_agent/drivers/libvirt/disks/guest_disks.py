@@ -3,7 +3,8 @@
 
 Called by :mod:`compute_agent.drivers.libvirt.driver` and modules beside it. It has ``guest.json`` (the record),
 ``base`` (a link to the data of the image), ``disk`` (the overlay that the guest boots from), ``ephemeral`` and
-``swap`` where the flavor has them, ``seed.iso``, and ``console.log``. The directory appears with the record in it: an
+``swap`` where the flavor has them, ``seed.iso``, ``console.log``, and ``opened``, which other hosts may read. The
+directory appears with the record in it: an
 agent that dies later finds the rest by it. To remove a guest, its directory is renamed first.
 
 Work on a guest that took too long is abandoned, and its thread may go on. Before each step that changes something it finds
@@ -25,7 +26,7 @@ from oslo_utils import units, uuidutils
 from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
-from compute_agent.drivers.libvirt.disks import arrival, resize, seed
+from compute_agent.drivers.libvirt.disks import arrival, opened, resize, seed
 from compute_agent.drivers.libvirt.disks.image_cache import ImageCache
 from compute_agent.drivers.libvirt.domains.domain_xml import Disk
 from compute_agent.drivers.libvirt.domains.peer import Files
@@ -42,6 +43,8 @@ _RECORD, _BASE, _ROOT, _EPHEMERAL, _SWAP, _SEED = "guest.json", "base", "disk", 
 SHARED_MARK = "shared"
 #: What a guest writes to.
 _DISKS = (_ROOT, _EPHEMERAL, _SWAP)
+#: What other hosts read of a guest that is off, and of each one.
+_MOVED, _CONSTANT = (_ROOT, _EPHEMERAL), (_BASE, _SEED, SHARED_MARK)
 _DESTROYED, _MAKING = "destroyed-", "making-"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 #: The hypervisor's user goes through the directories, and cannot list them.
@@ -63,7 +66,11 @@ class GuestDisks:
         for doomed in (*self.directory.glob(f"{_DESTROYED}*"), *self.directory.glob(f"{_MAKING}*")):
             shutil.rmtree(doomed)
         for path in self.directory.iterdir():
-            if not _is_guest(path) or self.record(path.name) is not None:
+            if not _is_guest(path):
+                continue
+            if self.record(path.name) is not None:
+                # An earlier release, or a crash, has left it without them.
+                opened.show(path, _CONSTANT)
                 continue
             if any((path / name).exists() for name in _DISKS):
                 # A crash leaves no such directory: the record is damaged, and the disks may be all that is left of the data.
@@ -78,6 +85,18 @@ class GuestDisks:
 
     def of(self, uuid: str) -> pathlib.Path:
         return self.directory / uuid
+
+    def opened(self, uuid: str) -> pathlib.Path:
+        """Return the directory of what other hosts may read."""
+        return self.of(uuid) / opened.OPENED
+
+    def show(self, uuid: str) -> None:
+        """Let other hosts read the disks of a guest that is off. May be repeated."""
+        opened.show(self.of(uuid), _MOVED)
+
+    def hide(self, uuid: str) -> None:
+        """Take back :meth:`show`. May be repeated."""
+        opened.hide(self.of(uuid), _MOVED)
 
     def records(self) -> dict[str, GuestRecord]:
         """Return the records of all guests, also of those that are being made or have lost their domain."""
@@ -141,6 +160,7 @@ class GuestDisks:
         (directory / CONSOLE).touch()
         for name in (_ROOT, *_blank(flavor), _SEED, CONSOLE):
             (directory / name).chmod(_PRIVATE)
+        opened.show(directory, _CONSTANT)
         failpoints.hit("libvirt.disks.after")
 
     def adopt(self, instance: Instance, other: pathlib.Path) -> None:
@@ -157,13 +177,15 @@ class GuestDisks:
             if (there / name).exists():
                 os.link(there / name, here / name)
         (here / CONSOLE).touch(_PRIVATE)
+        opened.show(here, _CONSTANT)
 
     def mark_shared(self, uuid: str) -> None:
         """The disks are those that the guest has on another host: nothing is to be copied to them."""
-        (self.of(uuid) / SHARED_MARK).touch()
+        (self.opened(uuid) / SHARED_MARK).touch()
 
     def unmark_shared(self, uuid: str) -> None:
-        (self.of(uuid) / SHARED_MARK).unlink(missing_ok=True)
+        for directory in (self.opened(uuid), self.of(uuid)):
+            (directory / SHARED_MARK).unlink(missing_ok=True)
 
     def receive(
         self, instance: Instance, image: ImageRecord | None, files: Files, progress: Callable[[int], object]
@@ -175,7 +197,8 @@ class GuestDisks:
         :raises errors.ImageUnacceptable:
         :raises OSError:
         """
-        self._receive(instance, image, files, [_ROOT, _EPHEMERAL, _SEED, CONSOLE], progress)
+        self._receive(instance, image, files, [_ROOT, _EPHEMERAL, _SEED], progress)
+        (self.of(instance.uuid) / CONSOLE).touch(_PRIVATE)
         self._enlarge(instance)
 
     def _receive(
@@ -197,6 +220,7 @@ class GuestDisks:
         failpoints.hit("libvirt.copy.after")
         if (directory / _BASE).stat().st_nlink == 1:
             (directory / _BASE).chmod(_READABLE)
+        opened.show(directory, _CONSTANT)
 
     def prepare(
         self, instance: Instance, image: ImageRecord | None, files: Files, sizes: Mapping[str, int], base_format: str

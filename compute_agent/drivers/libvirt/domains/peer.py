@@ -2,7 +2,8 @@
 """The disks of a guest that moves to another host, read through libvirt.
 
 Called by modules of :mod:`compute_agent.drivers.libvirt` and :mod:`compute_agent.drivers.libvirt.disks`. The source
-opens the directory of the guest as a storage pool of its libvirt while the guest moves (:func:`open_directory`). The
+opens a directory with links of the guest's files as a storage pool of its libvirt while the guest moves
+(:func:`open_directory`). The
 destination connects to that libvirt and reads the files (:func:`reach`), with the holes that they have. It writes
 nothing there.
 """
@@ -111,8 +112,17 @@ def has_file(connection: libvirt.virConnect, uuid: str, name: str) -> bool:
     return any(volume.name() == name for volume in pool.listAllVolumes())
 
 
+def opened_directories(connection: libvirt.virConnect) -> set[pathlib.Path]:
+    """Return the directories of all pools."""
+    found = (ElementTree.fromstring(pool.XMLDesc()) for pool in connection.listAllStoragePools())
+    return {pathlib.Path(root.findtext("target/path") or "") for root in found}
+
+
 def open_directory(connection: libvirt.virConnect, uuid: str, directory: pathlib.Path) -> None:
-    """Let destinations read the files of a guest. May be repeated."""
+    """Let destinations read the files of a guest. May be repeated.
+
+    libvirt opens every file there, as root, and each other one that a file names as a part of it.
+    """
     close_directory(connection, uuid)
     pool = Element("pool", type="dir")
     SubElement(pool, "name").text = _name(uuid)

@@ -465,7 +465,7 @@ class TwoHosts:
         self.source, self.destination = (self._host(root / name) for name in ("source", "destination"))
         self.guest = self.source.spawn(flavor=builders.a_flavor(**SMALL))
         self.moved = dataclasses.replace(self.guest, node="destination", flavor=builders.a_flavor(**LARGE))
-        self.files = Directory(self.source.directory(self.guest))
+        self.files = Directory(self.source.directory(self.guest) / "opened")
         self.uris: list[str] = []
 
         def reach(_opened: object, uri: str, _uuid: str) -> contextlib.AbstractContextManager[Directory]:
@@ -499,6 +499,10 @@ class TwoHosts:
     def pools(self) -> list[str]:
         found = self.source.driver._connection.get().listAllStoragePools()
         return [pool.name() for pool in found]
+
+    def opened(self) -> list[pathlib.Path]:
+        """The directories that the source has opened."""
+        return [*peer.opened_directories(self.source.driver._connection.get())]
 
 
 @pytest.fixture
@@ -577,6 +581,40 @@ def test_disks_come_to_another_host(two_hosts: TwoHosts) -> None:
     assert before == (hosts.source.directory(hosts.guest) / "disk").read_bytes()
     hosts.source.driver.confirm_migration(hosts.source.context, hosts.guest.uuid)
     assert ([], []) == (hosts.pools(), hosts.source.driver.list_instance_uuids())
+
+
+def test_a_host_that_moves_a_guest_opens_nothing_that_the_guest_prints(two_hosts: TwoHosts) -> None:
+    """libvirtd, which is root, would open whatever a disk's header names there. Nor is a disk there that the guest still
+    writes."""
+    hosts, opened = two_hosts, two_hosts.source.directory(two_hosts.guest) / "opened"
+    (hosts.source.directory(hosts.guest) / "console.log").write_bytes(b"QFI\xfb")
+    constant = {"base", "seed.iso"}
+    assert constant == {path.name for path in opened.iterdir()}
+    hosts.switch_off()
+    assert [opened] == hosts.opened()
+    assert {*constant, "disk", "ephemeral"} >= {path.name for path in opened.iterdir()} > constant
+    hosts.fetch()
+    there = hosts.destination.directory(hosts.guest)
+    assert (constant, b"") == (
+        {path.name for path in (there / "opened").iterdir()},
+        (there / "console.log").read_bytes(),
+    )
+    hosts.source.driver.finish_revert_migration(hosts.source.context, hosts.guest)
+    assert ([], constant) == (hosts.opened(), {path.name for path in opened.iterdir()})
+
+
+def test_what_an_earlier_release_has_opened_is_closed(two_hosts: TwoHosts) -> None:
+    """It has opened the whole directory of a guest, and has made no other one."""
+    hosts, made = two_hosts, two_hosts.source.driver
+    directory, uuid = hosts.source.directory(hosts.guest), hosts.guest.uuid
+    hosts.switch_off()
+    shutil.rmtree(directory / "opened")
+    made._connection.call(lambda connection: peer.open_directory(connection, uuid, directory))
+    made.init_host("source")
+    assert [directory / "opened"] == hosts.opened()
+    hosts.fetch()
+    hosts.start()
+    assert states.RUNNING == hosts.destination.state(hosts.moved)
 
 
 def test_a_guest_that_was_stopped_meanwhile_is_not_started_by_the_end_of_its_move(machine: Machine) -> None:
