@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest that a host may still have after its build was given up. It may write to its disk and its volumes.
+"""A guest that a host may still have after its build was given up. It may write to its disk and its volumes,
+and answer at its addresses.
 
 No other guest gets them before the host has removed it, or is off for certain. The row keeps the name of the host, and
 its step deadline says when the host is ordered again to remove the guest. Called by the modules beside it, and by
@@ -16,7 +17,7 @@ from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import services
-from fleet.db.instances import instances
+from fleet.db.instances import addresses, instances
 from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
@@ -33,10 +34,11 @@ def host_of(row: RequestedInstance) -> str | None:
 
 
 def may_write(tx: Transaction, row: RequestedInstance, host: str | None) -> bool:
-    """Return True if ``host`` may run a guest of a locked build that writes to data which no second guest may open."""
+    """Return True if ``host`` may run a guest of a locked build with data or addresses that no second guest may have."""
     if host is None or row.task_state != states.SPAWNING:
         return False
-    return bool(row.shelved or attachments.of_instances(tx, [row.uuid])) and not _is_gone(tx, host)
+    has_any = row.shelved or row.interfaces or attachments.of_instances(tx, [row.uuid])
+    return bool(has_any) and not _is_gone(tx, host)
 
 
 def noted(row: RequestedInstance, host: str, ctx: StepContext) -> JSONObject:
@@ -53,7 +55,9 @@ def on_host(connection: Connection, host: str, uuids: Collection[str]) -> list[R
 
 
 def removed(tx: Transaction, row: RequestedInstance, host: str, ctx: StepContext) -> None:
-    """``host`` has no guest of a locked row. If it was the one that might, other guests may have the data again."""
+    """``host`` has no guest of a locked row. If it was the one that might, other guests may have the data and
+    the addresses again.
+    """
     if host_of(row) != host:
         return
     name = "shelved" if row.shelved else "details"
@@ -61,9 +65,12 @@ def removed(tx: Transaction, row: RequestedInstance, host: str, ctx: StepContext
     values: JSONObject = {name: left or None}
     if row.task_state is None:
         values["step_deadline"] = None
-    tx.update(instances.INSTANCES, row.uuid, values)
     if not row.shelved:
+        values["interfaces"] = None
         attachments.release(tx, row.uuid, ctx.now)
+        if row.interfaces:
+            addresses.release(tx, row.uuid)
+    tx.update(instances.INSTANCES, row.uuid, values)
 
 
 @failpoints.commits("conductor.left_guest")

@@ -182,6 +182,7 @@ def end_in_error(
 
     :param failed: whether the host has failed to build it
     :param guest_on: the host that may still have the guest, from ``left_guest.may_write``: it keeps its volumes
+        and its addresses
     """
     details: JSONObject = {}
     if tried := since_unshelved(row, history.failed_attempts(tx, row.uuid)):
@@ -199,14 +200,15 @@ def end_in_error(
         ended["vm_state"] = states.SHELVED_OFFLOADED
         ended.update(row.shelved.get(BEFORE, {}))
     else:
-        ended["interfaces"] = None
         if guest_on is not None:
             left = faults.GuestMayRun(host=guest_on)
             failure = {"error": type(left).__name__, "message": left.message, "details": {}}
             attachments.withhold(tx, row.uuid, failure, ctx.now)
-        elif row.spec.get("block_device_mapping"):
-            attachments.release(tx, row.uuid, ctx.now)
-        if row.interfaces:
-            addresses.release(tx, row.uuid)
+        else:
+            ended["interfaces"] = None
+            if row.spec.get("block_device_mapping"):
+                attachments.release(tx, row.uuid, ctx.now)
+            if row.interfaces:
+                addresses.release(tx, row.uuid)
     instances.leave_host(tx, row, ended, ctx.now, failed)
     faults.write(tx, row.uuid, error, host, ctx, **details)

@@ -108,12 +108,15 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
     return machine.read(tx, move.uuid)
 
 
-def _may_write_there(tx: Transaction, record: MigrationRow) -> bool:
-    """Return True if a destination may run a guest which writes to volumes, or to disks that its hosts share: no other guest
-    may have them.
+def _may_write_there(tx: Transaction, move: Move) -> bool:
+    """Return True if a destination may run a guest with addresses, or which writes to volumes, or to disks that its hosts
+    share: no other guest may have them.
     """
+    record = move.record
     if (record.migration_type, record.status) not in _STARTED_THERE:
         return False
+    if move.instance.interfaces:
+        return True
     return bool(attachments.that_follow(tx, [record.instance_uuid])) or machine.shares_disks(tx, record)
 
 
@@ -140,7 +143,7 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
     is_off = actor is not None and actor in silent and recoveries.is_off(tx, actor)
     # A resize that fails asks its destination to remove the guest; an evacuation leaves a destination without that.
     is_left = actor in silent or record.migration_type == move_states.EVACUATION
-    may_run_there = is_left and not is_off and _may_write_there(tx, record)
+    may_run_there = is_left and not is_off and _may_write_there(tx, move)
     if (record.migration_type, record.status) in _ONE_HOST:
         # A host that is down finds out when it comes back; the move does not wait for it.
         gives_up = actor in silent and not may_run_there and not live.may_be_there(record)

@@ -11,12 +11,14 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
+from conductor_stub.steps.attempt import Attempt, Failure
 from fleet import errors, move_states, states
 from fleet.clock import utcnow
 from fleet.db.catalog import networks
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.instances import addresses
 from fleet.db.tables import models
+from fleet.db.upkeep import audit
 from fleet.objects import BuildRequest
 from fleet.objects.network import Network
 from tests.functional import databases
@@ -202,6 +204,56 @@ def test_a_build_in_error_has_no_address(conductor: Conductor) -> None:
     conductor.work()
     assert states.ERROR == conductor.state(uuid)[0]
     assert ({}, []) == (claimed(conductor.database), shown(conductor, uuid))
+
+
+@pytest.mark.parametrize("end", ["abort", "timeout"])
+def test_a_guest_that_may_run_keeps_its_addresses(conductor: Conductor, end: str) -> None:
+    """The build is in ERROR. No other instance gets them, by name or in turn, before the host has removed the guest."""
+    a_network(conductor.database)
+    uuid = given_up(conductor, end)
+    assert (states.ERROR, {uuid: ["10.0.1.10"]}) == (conductor.state(uuid)[0], claimed(conductor.database))
+    with pytest.raises(errors.Conflict, match="is taken"):
+        conductor.create(networks=[{"network": "net1", "address": "10.0.1.10"}])
+    with conductor.database.engine.connect() as connection:
+        assert "address" not in [each.kind for each in audit.find(connection, utcnow())]
+    conductor.agents.destroyed(functional.context(), uuid, "h2")
+    assert ["10.0.1.10"] == shown(conductor, uuid)
+    conductor.agents.destroyed(functional.context(), uuid, "h1")
+    assert ({}, []) == (claimed(conductor.database), shown(conductor, uuid))
+
+
+def test_a_guest_of_a_host_that_is_off_keeps_no_address(conductor: Conductor) -> None:
+    a_network(conductor.database)
+    given_up(conductor, "timeout")
+    conductor.operator.force_down("h1", True)
+    conductor.sweeper.retry_lost()
+    assert {} == claimed(conductor.database)
+
+
+def given_up(conductor: Conductor, end: str) -> str:
+    """A build that has ended while h1 may have its guest."""
+    uuid = conductor.place("h1", networks="auto")
+    conductor.claim(uuid, "h1")
+    if end == "abort":
+        failure = Failure("spawn", "SpawnFailed", "the hypervisor said no")
+        conductor.placement.abort(functional.context(), Attempt(uuid, 1, "h1", "h1"), failure)
+    else:
+        conductor.clock.advance(conductor.limits.build_timeout_s + 1)
+        conductor.sweeper.end_overdue()
+    return uuid
+
+
+def test_a_silent_host_may_have_a_guest_with_the_addresses(conductor: Conductor) -> None:
+    """The build does not go on before that host is off for certain."""
+    a_network(conductor.database)
+    uuid = conductor.place("h1", networks="auto")
+    conductor.claim(uuid, "h1")
+    conductor.clock.advance(conductor.limits.service_down_time_s + 1)
+    conductor.sweeper.retry_lost()
+    assert ("building", "spawning", 1, "h1") == conductor.state(uuid)
+    conductor.operator.force_down("h1", True)
+    conductor.sweeper.retry_lost()
+    assert (("building", "scheduling", 2, None), ["10.0.1.10"]) == (conductor.state(uuid), shown(conductor, uuid))
 
 
 def test_a_repeated_request_has_its_first_addresses(conductor: Conductor) -> None:
@@ -442,6 +494,19 @@ def test_an_evacuation_keeps_them(stage: Stage) -> None:
     stage.claim("h2")
     assert "done" == stage.done("h2", move_states.PRE_MIGRATING)
     keeps(stage)
+
+
+def test_a_silent_destination_may_have_a_guest_with_them(stage: Stage) -> None:
+    """No other host gets the guest before it is off for certain."""
+    stage.evacuate("h2")
+    stage.claim("h2")
+    stage.go_down("h2")
+    stage.conductor.move_sweeper.sweep()
+    assert (move_states.PRE_MIGRATING, 1) == (stage.migration()["status"], stage.migration()["attempt"])
+    stage.operator.force_down("h2", True)
+    stage.go_down("h2")
+    stage.conductor.move_sweeper.sweep()
+    assert move_states.PRE_MIGRATING != stage.migration()["status"]
 
 
 def test_a_live_migration_keeps_them(stage: Stage) -> None:

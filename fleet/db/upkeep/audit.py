@@ -216,7 +216,8 @@ def _addresses(connection: sa.Connection) -> Iterator[Inconsistency]:
     The latter are reported only: another instance may have claimed them since.
     """
     claims, columns = addresses.ADDRESSES, (INSTANCES.c.uuid, INSTANCES.c.name)
-    over = sa.or_(INSTANCES.c.deleted, sa.and_(_IN_ERROR, _NO_HOST))
+    # Without a host it has a deadline as long as its last one is to remove the guest.
+    over = sa.or_(INSTANCES.c.deleted, sa.and_(_IN_ERROR, _NO_HOST, INSTANCES.c.step_deadline.is_(None)))
     held = sa.select(*columns).join(claims, claims.c.instance_uuid == INSTANCES.c.uuid).where(over).distinct()
     for row in connection.execute(held.order_by(*columns)):
         found = "it has addresses after its end"
@@ -229,7 +230,7 @@ def _addresses(connection: sa.Connection) -> Iterator[Inconsistency]:
 def _release(uuid: str) -> Heal:
     def release(tx: Transaction, now: datetime.datetime) -> None:
         row = instances.lock(tx, uuid)
-        if row.deleted or (row.vm_state == states.ERROR and row.host is None):
+        if row.deleted or (row.vm_state == states.ERROR and row.host is None and row.step_deadline is None):
             addresses.release(tx, uuid)
             tx.update(INSTANCES, uuid, {"interfaces": None})
 
