@@ -34,6 +34,7 @@ class Resizes(Switching):
                 driver="the driver libvirt",
             )
         self._disks.require_no_smaller(instance.uuid, flavor)
+        self._disks.clear(instance.uuid)
         self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
         self.power_off(context, instance)
         if dest != self._host:
@@ -87,8 +88,15 @@ class Resizes(Switching):
 
     def _switch_back(self, record: GuestRecord) -> None:
         """The guest is off, and as it was before it was to be started with its new size."""
-        self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
-        self._undo_resize(record.uuid)
+        off = dataclasses.replace(record, power_state=states.SHUTDOWN)
+        try:
+            self._disks.keep(off)
+        except OSError:
+            # The file system may be full until the disks are as before.
+            self._undo_resize(record.uuid)
+            self._disks.keep(off)
+        else:
+            self._undo_resize(record.uuid)
 
     def forget_former_size(self, context: RequestContext, instance_uuid: str) -> None:
         self._disks.forget_former(instance_uuid)

@@ -286,6 +286,11 @@ class GuestDisks:
         """Give a guest that is off the disks that it had before :meth:`grow`. May be repeated."""
         resize.give_back(self.of(uuid), _DISKS)
 
+    def clear(self, uuid: str) -> None:
+        """Remove what a crash has left of :meth:`grow`: it may fill the file system."""
+        time_limit.require_wanted()
+        resize.clear(self.of(uuid))
+
     def forget_former(self, uuid: str) -> None:
         """The guest keeps the disks that it has."""
         resize.forget(self.of(uuid))

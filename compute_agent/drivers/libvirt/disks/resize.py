@@ -14,6 +14,7 @@ Called by :mod:`compute_agent.drivers.libvirt.disks.guest_disks`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -37,22 +38,42 @@ def require_no_smaller(directory: pathlib.Path, sizes: Mapping[str, int]) -> Non
 
 
 def keep(directory: pathlib.Path, names: tuple[str, ...]) -> None:
-    """Copy the disks of these names that there are, if that has not been done yet."""
+    """Copy the disks of these names that there are, if that has not been done yet.
+
+    :raises OSError: also if the file system has no room for the copies; none is left then
+    """
     kept, part = directory / _BEFORE, directory / _PART
     if kept.exists():
         return
     time_limit.require_wanted()
     _clear(part)
-    part.mkdir(mode=0o700)
-    for name in names:
-        if (directory / name).exists():
-            time_limit.require_wanted()
-            commands.run("cp", "--reflink=auto", "--sparse=always", str(directory / name), str(part / name))
-            whole_file.flush(part / name)
-    # The copy may have taken too long.
-    time_limit.require_wanted()
-    part.rename(kept)
+    with time_limit.undone(lambda: _clear(part)):
+        part.mkdir(mode=0o700)
+        for name in names:
+            if (directory / name).exists():
+                time_limit.require_wanted()
+                _copy(directory / name, part / name)
+                whole_file.flush(part / name)
+        # The copy may have taken too long.
+        time_limit.require_wanted()
+        part.rename(kept)
     whole_file.flush(directory)
+
+
+def _copy(path: pathlib.Path, copy: pathlib.Path) -> None:
+    """:raises OSError: a copy would fill the file system, on which other guests write"""
+    with contextlib.suppress(OSError):
+        commands.run("cp", "--reflink=always", str(path), str(copy))
+        return
+    needed, free = whole_file.stored_size(path.stat()), shutil.disk_usage(copy.parent).free
+    if needed > free:
+        raise OSError(f"to keep the disk {path.name} takes {needed} bytes, and {free} are free")
+    commands.run("cp", "--sparse=always", str(path), str(copy))
+
+
+def clear(directory: pathlib.Path) -> None:
+    """Remove what a crash has left of :func:`keep` or :func:`forget`."""
+    _clear(directory / _PART)
 
 
 def grow(path: pathlib.Path, size: int) -> None:

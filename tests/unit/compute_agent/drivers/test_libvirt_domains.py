@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from compute_agent.drivers import guest_record
 from compute_agent.drivers.base import DestinationUnreachable, LiveMigrationFailed, SpawnFailed
 from compute_agent.drivers.guest_record import GuestRecord
 from compute_agent.drivers.libvirt import LibvirtDriver, live_moves
@@ -358,6 +359,69 @@ def test_a_resized_guest_that_does_not_start(machine: Machine, monkeypatch: pyte
     assert {"disk": GIB, "swap": 8 * 2**20} == machine.sizes(guest)
     machine.driver.finish_revert_migration(machine.context, guest)
     assert ((1, 64), states.RUNNING) == (machine.shape(guest), machine.state(guest))
+
+
+@pytest.mark.parametrize("free", ["too little", "gone meanwhile"])
+def test_a_resize_on_a_full_file_system(machine: Machine, monkeypatch: pytest.MonkeyPatch, free: str) -> None:
+    """The disks cannot be kept: what was copied of them goes at once, and the guest is as it was after a revert."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    now, run = machine.resized(guest, **LARGE), commands.run
+    copied: list[str] = []
+
+    def no_room(*command: str, **options: Any) -> str:
+        if command[0] != "cp":
+            return run(*command, **options)
+        if "--reflink=always" not in command:
+            copied.append(command[-1])
+            pathlib.Path(command[-1]).write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commands, "run", no_room)
+        if free == "too little":
+            nothing = shutil.disk_usage(machine.directory(guest))._replace(free=0)
+            patched.setattr(shutil, "disk_usage", lambda _path: nothing)
+        with pytest.raises(SpawnFailed, match="The guest cannot be resized"):
+            machine.driver.finish_migration(machine.context, now, now.image)
+    assert (free == "gone meanwhile") == bool(copied)
+    assert not (machine.directory(guest) / ".part-before").exists()
+    machine.driver.finish_revert_migration(machine.context, guest)
+    assert ((1, 64), states.RUNNING) == (machine.shape(guest), machine.state(guest))
+
+
+def test_a_resize_is_undone_before_its_record_is_written_to_a_full_file_system(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disks grow until there is no room for the record: that comes back with the former disks."""
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    now, write = machine.resized(guest, **LARGE), guest_record.write
+
+    def full(path: pathlib.Path, record: GuestRecord) -> None:
+        if (path.parent / "before").exists():
+            raise OSError("No space left on device")
+        write(path, record)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(guest_record, "write", full)
+        with pytest.raises(SpawnFailed, match="No space left on device"):
+            machine.driver.finish_migration(machine.context, now, now.image)
+    assert {"disk": GIB, "swap": 8 * 2**20} == machine.sizes(guest)
+
+
+def test_a_copy_that_a_crash_has_left_makes_room_for_the_record(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = machine.spawn(flavor=builders.a_flavor(**SMALL))
+    left, write = machine.directory(guest) / ".part-before", guest_record.write
+    left.mkdir()
+
+    def full(path: pathlib.Path, record: GuestRecord) -> None:
+        assert not left.exists(), "No space left on device"
+        write(path, record)
+
+    monkeypatch.setattr(guest_record, "write", full)
+    machine.resized(guest, **LARGE)
+    assert states.SHUTDOWN == machine.state(guest)
 
 
 def test_a_copy_that_a_crash_has_left_goes_when_the_resize_is_undone(tmp_path: pathlib.Path) -> None:
