@@ -67,7 +67,7 @@ Servers = Annotated[list[Address], pydantic.Field(max_length=8)]
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """Guests get the addresses from ``first`` to ``last`` of ``subnet``, without ``gateway``.
+    """Guests get the addresses from ``first`` to ``last`` of ``subnet``, without ``gateway`` and ``dns``.
 
     Only ``projects`` may use the network; if there are none, all may. A request for ``auto`` gets the ``is_default`` one.
     """

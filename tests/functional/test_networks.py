@@ -27,6 +27,7 @@ from tests.worlds import conductor as functional
 from tests.worlds.conductor import Conductor
 
 HOSTS = ("h1", "h2")
+FLAVOR = {"vcpus": 1, "memory_mb": 64}
 UUID = "11111111-2222-4333-8444-55555555555{}"
 
 
@@ -155,7 +156,7 @@ def test_a_network_of_another_project_is_unknown(conductor: Conductor, name: str
 
 
 def test_a_named_address(conductor: Conductor) -> None:
-    """It may be outside of the range; it is claimed once, and is not given to anybody else."""
+    """The administrator may name one outside of the range; it is claimed once, and is not given to anybody else."""
     a_network(conductor.database, gateway="10.0.1.1")
     for address in ("10.0.1.200", "10.0.1.11"):
         (uuid,) = conductor.create(networks=[{"network": "net1", "address": address}])
@@ -166,9 +167,31 @@ def test_a_named_address(conductor: Conductor) -> None:
     assert [["10.0.1.10"], ["10.0.1.12"], ["10.0.1.13"], ["10.0.1.14"]] == given
 
 
-@pytest.mark.parametrize("address", ["10.0.2.10", "10.0.1.0", "10.0.1.255", "10.0.1.1"])
+def test_a_member_names_an_address_of_the_range(conductor: Conductor) -> None:
+    """What is outside of it may belong to machines that are no guests."""
+    a_network(conductor.database)
+
+    def create(address: str) -> str:
+        wanted = {"flavor": FLAVOR, "networks": [{"network": "net1", "address": address}]}
+        member = functional.context(is_admin=False)
+        accepted = conductor.intake.accept(member, BuildRequest.from_wire(wanted))
+        return str(accepted["instances"][0]["uuid"])
+
+    assert ["10.0.1.14"] == shown(conductor, create("10.0.1.14"))
+    for outside in ("10.0.1.9", "10.0.1.15"):
+        with pytest.raises(errors.InvalidInput, match="must be in the range of network net1, from 10.0.1.10 to"):
+            create(outside)
+
+
+def test_a_name_server_keeps_its_address(conductor: Conductor) -> None:
+    a_network(conductor.database, dns=["10.0.1.10", "10.0.1.12", "192.0.2.1"])
+    given = [shown(conductor, *conductor.create(networks="auto")) for _ in range(3)]
+    assert [["10.0.1.11"], ["10.0.1.13"], ["10.0.1.14"]] == given
+
+
+@pytest.mark.parametrize("address", ["10.0.2.10", "10.0.1.0", "10.0.1.255", "10.0.1.1", "10.0.1.2"])
 def test_an_address_that_no_guest_can_have(conductor: Conductor, address: str) -> None:
-    a_network(conductor.database, gateway="10.0.1.1")
+    a_network(conductor.database, gateway="10.0.1.1", dns=["10.0.1.2"])
     with pytest.raises(errors.InvalidInput, match="request.networks.address must be an address for a guest in 10.0.1"):
         conductor.create(networks=[{"network": "net1", "address": address}])
 

@@ -50,16 +50,22 @@ class Known:
     def may_use(self, project: str | None) -> bool:
         return not self.projects or project in self.projects
 
-    def interface(self, address: str | None, field: str) -> JSONObject:
+    def interface(self, address: str | None, field: str, in_range: bool = True) -> JSONObject:
         """A plug into the network that has no address yet, or is to have this one.
 
+        :param in_range: the address must be one of the network's range
         :raises errors.InvalidInput: no guest can have the address
         """
         row, subnet = self.row, ipaddress.IPv4Network(self.row.subnet)
         if address is not None:
-            reserved = (str(subnet.network_address), str(subnet.broadcast_address), row.gateway)
-            if ipaddress.IPv4Address(address) not in subnet or address in reserved:
+            found = ipaddress.IPv4Address(address)
+            reserved = (str(subnet.network_address), str(subnet.broadcast_address), row.gateway, *row.dns)
+            if found not in subnet or address in reserved:
                 reason = f"must be an address for a guest in {row.subnet} of network {row.name}, not {address}"
+                raise errors.InvalidInput(field=field, reason=reason)
+            if in_range and not row.first_number <= int(found) <= row.last_number:
+                first, last = (ipaddress.IPv4Address(each) for each in (row.first_number, row.last_number))
+                reason = f"must be in the range of network {row.name}, from {first} to {last}, not {address}"
                 raise errors.InvalidInput(field=field, reason=reason)
         plug = Interface(row.uuid, row.name, row.bridge, subnet.prefixlen, row.gateway, list(row.dns))
         return dataclasses.replace(plug, address=address or "").to_wire()
@@ -112,7 +118,7 @@ def plugs(
     """Return the networks of each instance of a request, without addresses but those that the request names.
 
     :param project: that the instances belong to
-    :param scope: look only at networks that this project may use; None: at all
+    :param scope: look only at networks that this project may use, and at addresses of their ranges; None: at all
     :raises errors.NotFound: errors.Conflict: errors.InvalidInput:
     """
     field = "request.networks"
@@ -123,7 +129,7 @@ def plugs(
     known = [(_find(connection, each.network, scope), each.address) for each in named]
     if len({each.row.uuid for each, _address in known}) < len(known):
         raise errors.InvalidInput(field=field, reason="names a network twice")
-    return [each.interface(address, f"{field}.address") for each, address in known]
+    return [each.interface(address, f"{field}.address", in_range=scope is not None) for each, address in known]
 
 
 def default(connection: Transaction | sa.Connection, project: str | None) -> Known | None:

@@ -130,8 +130,7 @@ def release(tx: Transaction, instance_uuid: str) -> None:
 def _search(tx: Transaction, row: NetworkRow, count: int, kept: set[int]) -> list[int]:
     """The next free numbers, at most ``count``. :param kept: numbers that are left out"""
     found: list[int] = []
-    if row.gateway is not None:
-        kept = {*kept, _number(row.gateway)}
+    kept = {*kept, *(_number(each) for each in (row.gateway, *row.dns) if each is not None)}
     for low, high in ((row.next_number, row.last_number), (row.first_number, row.next_number - 1)):
         width = count + _FIRST
         while low <= high and len(found) < count:
