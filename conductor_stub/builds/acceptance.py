@@ -77,7 +77,9 @@ def insert_all(
     # At once, because a statement between the rows of two requests would end the batch that is written.
     tokens = [each.token.key for each in acceptances if each.token]
     found = quotas.look(tx, quotas.BUILDS, projects, default, keys, tokens)
-    return [_insert(tx, each, found, free, existing, reserving) for each in acceptances]
+    answers = [_insert(tx, each, found, free, existing, reserving) for each in acceptances]
+    free.go_on(tx)
+    return answers
 
 
 def _insert(

@@ -287,6 +287,17 @@ def test_a_repeated_request_has_its_first_addresses(conductor: Conductor) -> Non
     assert {first["instances"][0]["uuid"]: ["10.0.1.10"]} == claimed(conductor.database)
 
 
+def test_a_refused_request_leaves_released_addresses_for_last(conductor: Conductor) -> None:
+    """Otherwise whoever is refused often enough gets the address that another guest has just released."""
+    a_network(conductor.database)
+    (uuid,) = conductor.create(networks="auto")
+    conductor.termination.terminate(functional.context(), [uuid])
+    conductor.operator.set_quota("tenant", {"instances": 1})
+    with pytest.raises(errors.QuotaExceeded):
+        conductor.create(networks="auto", count=4)
+    assert ["10.0.1.11"] == shown(conductor, *conductor.create(networks="auto"))
+
+
 def test_a_refused_request_gives_its_addresses_back(conductor: Conductor) -> None:
     """To those that are accepted in the same transaction."""
     a_network(conductor.database)

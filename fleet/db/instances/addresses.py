@@ -59,14 +59,11 @@ class FreeAddresses:
         rows = cast("Sequence[NetworkRow]", tx.execute(_LOCKED, {"uuids": uuids}).all() if uuids else ())
         self._rows = {row.uuid: row for row in rows}
         self._named = {each for each in self._by_name if not _numbers(tx, each[0], each[1], each[1])}
-        self._free: dict[str, collections.deque[int]] = {}
+        self._found: dict[str, list[int]] = {}
         for row in rows:
             kept = {number for uuid, number in self._by_name if uuid == row.uuid}
-            found = _search(tx, row, wanted[row.uuid], kept)
-            self._free[row.uuid] = collections.deque(found)
-            if found:
-                after = found[-1] + 1 if found[-1] < row.last_number else row.first_number
-                tx.update(NETWORKS, row.uuid, {"next_number": after})
+            self._found[row.uuid] = _search(tx, row, wanted[row.uuid], kept)
+        self._free = {uuid: collections.deque(found) for uuid, found in self._found.items()}
 
     def claim(self, planned: Sequence[Planned]) -> list[JSONList]:
         """Return the plugs of each instance of one build, with addresses. Nothing is written.
@@ -89,12 +86,20 @@ class FreeAddresses:
 
     def give_back(self, made: Iterable[JSONList]) -> None:
         """The build is refused: those after it may have its addresses."""
-        for plug in (plug for plugs in made for plug in plugs):
+        for plug in reversed([plug for plugs in made for plug in plugs]):
             claim = plug["network"], _number(plug["address"])
             if claim in self._by_name:
                 self._named.add(claim)
             else:
                 self._free[plug["network"]].appendleft(claim[1])
+
+    def go_on(self, tx: Transaction) -> None:
+        """Let the next search begin behind the last address that was claimed. A refused request moves nothing."""
+        for uuid, found in self._found.items():
+            if claimed := len(found) - len(self._free[uuid]):
+                last, row = found[claimed - 1], self._rows[uuid]
+                after = last + 1 if last < row.last_number else row.first_number
+                tx.update(NETWORKS, uuid, {"next_number": after})
 
     def _take(self, plug: JSONMapping, asked: int) -> int:
         row = self._rows.get(plug["network"])
