@@ -69,6 +69,10 @@ def accept(
         _require_down(tx, row, ctx)
     elif new_spec is not None and new_spec["flavor"] == old_spec["flavor"]:
         raise errors.InvalidInput(field="flavor", reason=f"is what {row.name} has already")
+    if new_spec is not None and row.root_gb and not new_spec["flavor"]["root_gb"]:
+        # Its disk would stay as large, and be claimed no more.
+        reason = f"is 0, and {row.name} has a root disk of {row.root_gb} GB: a disk cannot become smaller"
+        raise errors.InvalidInput(field="flavor.root_gb", reason=reason)
     if destination is not None:
         _require_another_host(tx, row, destination)
     if kind == move_states.LIVE_MIGRATION:

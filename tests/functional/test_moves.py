@@ -571,6 +571,16 @@ def test_one_move_at_a_time(stage: Stage, status: str, match: str) -> None:
         stage.operator.resize_instance(stage.uuid, LARGE)
 
 
+def test_a_resize_to_no_root_disk_is_refused(stage: Stage) -> None:
+    """It would keep its disk, and claim none. An instance without a size of its own may have any flavor."""
+    with pytest.raises(errors.InvalidInput, match=r"flavor.root_gb is 0, and .* has a root disk of 10 GB"):
+        stage.operator.resize_instance(stage.uuid, {**LARGE, "root_gb": 0})
+    uuid = stage.conductor.place("h1", flavor={"vcpus": 1, "memory_mb": 1024})
+    stage.conductor.claim(uuid, "h1")
+    stage.conductor.finish(uuid, "h1")
+    assert "accepted" == stage.operator.resize_instance(uuid, {"vcpus": 2, "memory_mb": 1024})["status"]
+
+
 def test_a_resize_to_the_present_flavor_is_refused(stage: Stage) -> None:
     """Also after a resize the flavor that counts is the present one."""
     stage.until(move_states.CONFIRMING)

@@ -33,7 +33,7 @@ class Resizes(Switching):
                 what=f"A move from {self._host} to another host, {dest}, without [libvirt] migration_uri",
                 driver="the driver libvirt",
             )
-        self._disks.require_no_smaller(instance.uuid, flavor)
+        self._disks.require_no_smaller(instance, flavor)
         self._disks.clear(instance.uuid)
         self._disks.keep(dataclasses.replace(record, power_state=states.SHUTDOWN))
         self.power_off(context, instance)

@@ -249,13 +249,12 @@ class GuestDisks:
         # The last of all names, so that disks that come later do not change the order.
         return [*disks, Disk(directory / _SEED, RAW, "vdz", readonly=True)]
 
-    def require_no_smaller(self, uuid: str, flavor: Flavor) -> None:
+    def require_no_smaller(self, instance: Instance, flavor: Flavor) -> None:
         """:raises SpawnFailed: the flavor has a smaller disk than the guest"""
-        sizes = {
-            _EPHEMERAL: flavor.ephemeral_gb * units.Gi,
-            **({_ROOT: flavor.root_gb * units.Gi} if flavor.root_gb else {}),
-        }
-        resize.require_no_smaller(self.of(uuid), sizes)
+        sizes = {_EPHEMERAL: flavor.ephemeral_gb * units.Gi}
+        if flavor.root_gb or instance.flavor.root_gb:
+            sizes[_ROOT] = flavor.root_gb * units.Gi
+        resize.require_no_smaller(self.of(instance.uuid), sizes)
 
     def grow(self, instance: Instance) -> None:
         """Give a guest that is off the disks of its new flavor; the former ones are kept. May be repeated.

@@ -326,6 +326,7 @@ def test_a_resize_is_reverted(machine: Machine, running: bool) -> None:
 
 REFUSED = [
     ("a smaller root disk", {**LARGE, "root_gb": 1}, HOST, "the disk disk has 2147483648 bytes, the flavor 1073741824"),
+    ("no size", {**LARGE, "root_gb": 0}, HOST, "the disk disk has 2147483648 bytes, the flavor 0"),
     ("no ephemeral disk", {**LARGE, "ephemeral_gb": 0}, HOST, "the disk ephemeral has 1073741824 bytes, the flavor 0"),
     (
         "another host",
