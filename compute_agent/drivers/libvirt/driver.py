@@ -56,6 +56,16 @@ class LibvirtDriver(Inventory, Resizes, LiveMoves, Attaching):
             self._disks.fill(instance, image, data)
             self._start(instance)
 
+    def rebuild(
+        self, context: RequestContext, instance: Instance, image_meta: Image, volumes: Sequence[Attachment] = ()
+    ) -> None:
+        """The former guest goes only when the image is here, and may be used."""
+        require_openable(volumes)
+        image = self._image_of(context, instance, image_meta)
+        with explained("The guest cannot be made"):
+            self._disks.fetch(instance, image)
+        super().rebuild(context, instance, image_meta, volumes)
+
     def _undo(self, context: RequestContext, instance: Instance) -> None:
         """The guest may be that of a later attempt, as after work that was given up."""
         record = self._disks.record(instance.uuid)

@@ -140,6 +140,14 @@ class GuestDisks:
             shutil.rmtree(making, ignore_errors=True)
         failpoints.hit("libvirt.directory.after")
 
+    def fetch(self, instance: Instance, image: ImageRecord) -> None:
+        """Do the part of :meth:`fill` that may find the image unacceptable, before there is a guest.
+
+        :raises errors.ImageUnacceptable:
+        :raises OSError:
+        """
+        self._cache.prepare(image, self._root_room(instance.flavor))
+
     def fill(self, instance: Instance, image: ImageRecord, data: BootData) -> None:
         """Make the other files of a guest. The caller removes them if that fails.
 

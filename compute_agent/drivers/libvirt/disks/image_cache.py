@@ -21,7 +21,7 @@ import pathlib
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from oslo_log import log as logging
 
@@ -65,6 +65,23 @@ class ImageCache:
         :raises errors.ImageUnacceptable:
         :raises OSError: the data cannot be read or written now
         """
+        with self._ready(record, room) as base:
+            # To fetch it may have taken too long.
+            time_limit.require_wanted()
+            os.link(base, path)
+
+    def prepare(self, record: ImageRecord, room: image.Room) -> None:
+        """Fetch and examine the base of an image, as for :meth:`link`, which is to follow.
+
+        :raises errors.ImageUnacceptable:
+        :raises OSError:
+        """
+        with self._ready(record, room):
+            pass
+
+    @contextlib.contextmanager
+    def _ready(self, record: ImageRecord, room: image.Room) -> Iterator[pathlib.Path]:
+        """Yield the base, which nobody removes meanwhile."""
         if not _UUID.fullmatch(record.uuid):
             raise errors.ImageUnacceptable(image_id=record.uuid, reason="has no uuid")
         base = self._directory / record.uuid
@@ -77,9 +94,7 @@ class ImageCache:
             else:
                 self._fetch(record, base, room)
             os.utime(base, (self._clock(), self._clock()))
-            # To fetch it may have taken too long.
-            time_limit.require_wanted()
-            os.link(base, path)
+            yield base
 
     def _fetch(self, record: ImageRecord, base: pathlib.Path, room: image.Room) -> None:
         started = time.monotonic()

@@ -173,6 +173,21 @@ def test_a_rebuilt_domain_has_new_disks(machine: Machine, off: bool) -> None:
     assert states.RUNNING == machine.state(guest)
 
 
+def test_a_rebuild_from_an_image_that_cannot_be_used_leaves_the_guest(machine: Machine, tmp_path: pathlib.Path) -> None:
+    """It was not fetched, or not accepted: the guest runs on with what it has written."""
+    guest = machine.spawn()
+    identity = machine.driver._find(guest.uuid).ID()
+    other = dataclasses.replace(guest, attempt=guest.attempt + 1, image=Image(id=factories.uuid(8)))
+    (tmp_path / "other").write_bytes(b"")
+    for name, disk_format in (("nowhere", "raw"), ("other", "qcow2")):
+        record = ImageRecord("new", str(tmp_path / name), other.image.id or "", "", disk_format)
+        machine.driver.use_images(lambda _context, _id, record=record: record)
+        with pytest.raises((SpawnFailed, errors.ImageUnacceptable)):
+            machine.driver.rebuild(machine.context, other, other.image)
+        assert (identity, states.RUNNING) == (machine.driver._find(guest.uuid).ID(), machine.state(guest))
+    assert (machine.directory(guest) / "disk").exists()
+
+
 def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
     """A resume, and a start, restore it. A hard reboot and a deletion remove it."""
     guest = machine.spawn()
