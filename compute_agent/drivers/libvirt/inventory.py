@@ -183,6 +183,10 @@ class Inventory(GuestAccess):
             LOG.debug("The domains that are not ours cannot be listed: %s", away)
         return {**self._foreign, **ours}
 
+    def list_instance_uuids(self) -> list[str]:
+        """Return also guests of which only files are left: their deletion is not done."""
+        return sorted({*self.get_per_instance_usage(), *self._disks.left()})
+
     def _usage(self, uuid: str, record: GuestRecord) -> JSONObject:
         """Return the usage of a guest with a directory here.
 

@@ -103,6 +103,12 @@ class GuestDisks:
         found = {path.name: guest_record.read(path / _RECORD) for path in self.directory.iterdir() if _is_guest(path)}
         return {uuid: record for uuid, record in found.items() if record is not None}
 
+    def left(self) -> set[str]:
+        """Return guests without a record of which there are files: it is damaged, or their removal has failed."""
+        found = {path.name: path for path in self.directory.iterdir()}
+        damaged = {name for name, path in found.items() if _is_guest(path) and self.record(name) is None}
+        return damaged | {name.removeprefix(_DESTROYED) for name in found if name.startswith(_DESTROYED)}
+
     def promised(self) -> int:
         """Return the bytes by which the disks of all guests may still grow. What they have written is not free any more."""
         return sum(max(0, record.disk_gb * units.Gi - self._written(uuid)) for uuid, record in self.records().items())

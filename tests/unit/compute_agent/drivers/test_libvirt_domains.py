@@ -212,6 +212,36 @@ def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
     assert [THEIRS] == made.list_instance_uuids()
 
 
+def test_files_that_a_removal_has_left_are_a_guest(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its deletion is ordered again, and is not done before they are gone."""
+    guest = machine.spawn()
+
+    def fail(*_arguments: object) -> None:
+        raise OSError("Directory not empty")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", fail)
+        with pytest.raises(OSError, match="Directory not empty"):
+            machine.driver.destroy(machine.context, guest.uuid)
+    assert guest.uuid in machine.driver.list_instance_uuids()
+    machine.driver.destroy(machine.context, guest.uuid)
+    assert ([THEIRS], []) == (
+        machine.driver.list_instance_uuids(),
+        [*machine.directory(guest).parent.iterdir()],
+    )
+
+
+def test_a_guest_with_a_damaged_record_is_a_guest(machine: Machine) -> None:
+    """Its domain is not defined, as that of a guest which has crashed and was stopped. Its deletion removes the disks."""
+    guest = machine.spawn()
+    machine.driver._find(guest.uuid).destroy()
+    machine.driver._find(guest.uuid).undefine()
+    (machine.directory(guest) / "guest.json").write_text("")
+    assert guest.uuid in machine.driver.list_instance_uuids()
+    machine.driver.destroy(machine.context, guest.uuid)
+    assert [] == [*machine.directory(guest).parent.iterdir()]
+
+
 def test_a_spawn_that_fails_is_undone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """libvirt refuses the domain after its files are made: the reason is kept, and nothing else."""
     monkeypatch.setattr(domain_xml, "build", lambda *_args: "<domain/>")
