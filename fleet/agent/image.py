@@ -21,9 +21,11 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import requests
+import urllib3
 from oslo_utils import units
 
 from fleet import errors
+from fleet.agent import time_limit
 from fleet.objects import ImageRecord, VolumeImage
 
 #: What names the bytes and their checksum.
@@ -68,6 +70,7 @@ def write(image: Source, path: pathlib.Path, room: Room, clock: Callable[[], flo
 
     :raises errors.ImageUnacceptable: they differ from the record, are too many, or need another file
     :raises OSError: they cannot be read or written now
+    :raises time_limit.Overrun: the caller has abandoned this work
     """
     size = room.size
     most = size if image.disk_format == RAW else size + max(size // _OVERHEAD, _LEAST_OVERHEAD)
@@ -75,6 +78,7 @@ def write(image: Source, path: pathlib.Path, room: Room, clock: Callable[[], flo
     found, written = hashlib.new(algorithm), 0
     with open(path, "wb") as file:
         for block in _blocks(image, clock):
+            time_limit.require_wanted()
             written += len(block)
             if written > most:
                 room.require(image, written, f"has more than the {most} bytes that may be")
@@ -118,9 +122,10 @@ def _blocks(image: Source, clock: Callable[[], float]) -> Iterator[bytes]:
         return
     try:
         yield from _of_url(image, clock)
-    except requests.RequestException as failure:
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as failure:
         # Its message has the URL, which may have a password.
-        status = failure.response.status_code if failure.response is not None else type(failure).__name__
+        answer = getattr(failure, "response", None)
+        status = answer.status_code if answer is not None else type(failure).__name__
         raise OSError(f"image {image.name} cannot be downloaded: {status}") from None
 
 
@@ -140,12 +145,13 @@ def _of_file(path: str) -> Iterator[bytes]:
 
 
 def _of_url(image: Source, clock: Callable[[], float]) -> Iterator[bytes]:
+    """Yield what has arrived. To wait for a whole block would be to wait as long as something comes now and then."""
     end = clock() + _LONGEST_S
     with contextlib.closing(
         requests.get(image.location, headers=_AS_IT_IS, stream=True, timeout=_PATIENCE_S)
     ) as answer:
         answer.raise_for_status()
-        for block in answer.iter_content(_BLOCK):
+        while block := answer.raw.read1(_BLOCK, decode_content=True):
             if clock() > end:
                 raise TimeoutError(f"the download of image {image.name} takes more than {_LONGEST_S} s")
             yield block

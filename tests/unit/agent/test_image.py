@@ -18,7 +18,7 @@ import pytest
 from oslo_utils import units
 
 from fleet import errors
-from fleet.agent import image
+from fleet.agent import image, time_limit
 from fleet.objects import VolumeImage
 from tests.unit.volume_agent.builders import options, stored, volume
 from volume_agent.drivers.directory import DirectoryDriver
@@ -83,6 +83,53 @@ def test_a_download_does_not_take_for_ever(server: str, tmp_path: pathlib.Path) 
     moments = iter([0.0, 10.0, 4000.0])
     with pytest.raises(TimeoutError, match="takes more than 3600 s"):
         image.write(record(f"{server}/linux"), tmp_path / "made", image.Room(units.Gi), lambda: next(moments))
+
+
+@pytest.fixture
+def dripping() -> Iterator[tuple[str, threading.Event]]:
+    """The URL of a server that sends one byte of many, and ends when the event is set."""
+    over = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(DATA)))
+            self.end_headers()
+            self.wfile.write(DATA[:1])
+            over.wait(60)
+
+        def log_message(self, *_arguments: Any) -> None: ...
+
+    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}/linux", over
+    over.set()
+    served.shutdown()
+    served.server_close()
+
+
+def test_a_download_that_drips_is_given_up(dripping: tuple[str, threading.Event], tmp_path: pathlib.Path) -> None:
+    """At each byte that comes: a whole block would never be there."""
+    url, over = dripping
+    moments = iter([0.0, 4000.0])
+    with pytest.raises(TimeoutError, match="takes more than 3600 s"):
+        image.write(record(url), tmp_path / "made", image.Room(units.Gi), lambda: next(moments))
+    assert not over.is_set()
+
+
+def test_a_download_that_breaks_off(dripping: tuple[str, threading.Event], tmp_path: pathlib.Path) -> None:
+    url, over = dripping
+    over.set()
+    with pytest.raises(OSError, match="^image linux cannot be downloaded: ProtocolError$"):
+        image.write(record(url), tmp_path / "made", image.Room(units.Gi))
+
+
+def test_abandoned_work_reads_no_further(
+    source: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limit, "is_wanted", lambda: False)
+    with pytest.raises(time_limit.Overrun):
+        image.write(record(str(source)), tmp_path / "made", image.Room(units.Gi))
 
 
 HEADER = struct.pack(">4sIQIIQ", b"QFI\xfb", 3, 0, 0, 16, units.Gi)
