@@ -124,7 +124,7 @@ _GROUP = {
 }
 _KEY_PAIR = _plain("name", "public_key", "type", "fingerprint", "created_at")
 _NETWORK = {
-    **_plain("uuid", "name", "subnet", "first", "last", "gateway", "dns", "is_default", "created_at"),
+    **_plain("uuid", "name", "subnet", "first", "last", "gateway", "dns", "is_default", "projects", "created_at"),
     "bridge": Instead(""),
 }
 #: A location may have a password.

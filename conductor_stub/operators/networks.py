@@ -35,7 +35,7 @@ class NetworkManager:
     @endpoint
     def list_networks(self, context: RequestContext) -> list[NetworkView]:
         """Return the networks in the order of their names."""
-        return [_view(each) for each in self._database.read(networks.list_all, context.scope)]
+        return [_view(each, context.scope) for each in self._database.read(networks.list_all, context.scope)]
 
     @endpoint
     def create_network(self, context: RequestContext, network: JSONObject) -> NetworkView:
@@ -52,7 +52,7 @@ class NetworkManager:
     @endpoint
     def show_network(self, context: RequestContext, name: fields.Name) -> NetworkView:
         """:raises errors.NotFound: errors.Conflict: several match"""
-        return _view(self._database.read(networks.find, name, context.scope))
+        return _view(self._database.read(networks.find, name, context.scope), context.scope)
 
     @endpoint
     def delete_network(self, context: RequestContext, name: fields.Name) -> None:
@@ -66,8 +66,9 @@ def _reader(uuid: str) -> Reader:
     return lambda tx: _view(networks.find(tx, uuid))
 
 
-def _view(known: Known) -> NetworkView:
-    row = known.row
+def _view(known: Known, scope: str | None = None) -> NetworkView:
+    """:param scope: the project that asks, and is named alone if only some may use the network; None: all are named"""
+    row, projects = known.row, list(known.projects)
     return {
         "uuid": row.uuid,
         "name": row.name,
@@ -78,7 +79,7 @@ def _view(known: Known) -> NetworkView:
         "is_default": row.is_default,
         "first": str(ipaddress.IPv4Address(row.first_number)),
         "last": str(ipaddress.IPv4Address(row.last_number)),
-        "projects": list(known.projects),
+        "projects": projects if scope is None or not projects else [scope],
         "addresses": row.last_number - row.first_number + 1,
         "used": known.used,
         "created_at": as_text(row.created_at),

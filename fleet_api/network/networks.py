@@ -88,7 +88,6 @@ def _view(found: NetworkView) -> dict[str, object]:
         "name": found["name"],
         "subnets": [found["uuid"]],
         "router:external": False,
-        # A project does not learn which others may use it.
         "shared": not found.get("projects"),
         "is_default": found["is_default"],
         "tenant_id": identity.ADMIN,

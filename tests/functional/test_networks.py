@@ -410,13 +410,14 @@ def test_a_record(conductor: Conductor) -> None:
 
 
 def test_a_project_sees_its_networks(conductor: Conductor) -> None:
-    for name, projects in (("all", []), ("ours", ["us"]), ("theirs", ["them"])):
+    for name, projects in (("all", []), ("ours", ["us", "them"]), ("theirs", ["them"])):
         number = {"all": 1, "ours": 2, "theirs": 3}[name]
         conductor.operator.create_network(
             {"name": name, "bridge": "br0", "subnet": f"10.{number}.0.0/16", "projects": projects}
         )
     us = conductor.operator.under("us", is_admin=False)
-    assert ["all", "ours"] == [each["name"] for each in us.list_networks()]
+    found = [us.show_network("all"), *us.list_networks()]
+    assert [("all", []), ("all", []), ("ours", ["us"])] == [(each["name"], each["projects"]) for each in found]
     assert ["all", "ours", "theirs"] == [each["name"] for each in conductor.operator.list_networks()]
     with pytest.raises(errors.NotFound, match="Network theirs"):
         us.show_network("theirs")

@@ -88,7 +88,9 @@ class QuotaView(OwnLimits):
 
 
 class NetworkView(TypedDict):
-    """A network. :param addresses: of its range. :param used: those that instances have"""
+    """A network. :param addresses: of its range. :param used: those that instances have. :param projects: that may use it;
+    none: all may. A project is shown itself alone
+    """
 
     uuid: str
     name: str
