@@ -90,7 +90,9 @@ class GuestAccess(ComputeDriver):
             )
             return
         domain = self._find(instance_uuid)
-        if domain is not None and (is_known or self._mark(domain) is not None):
+        if domain is not None and (
+            self._is_named(domain, instance_uuid) if is_known else self._mark(domain) is not None
+        ):
             self._connection.call(lambda _connection: power.remove(domain))
         if is_known:
             self._close_directory(instance_uuid)
@@ -155,6 +157,10 @@ class GuestAccess(ComputeDriver):
     def _mark(self, domain: libvirt.virDomain) -> Mapping[str, str] | None:
         """Return the mark of a domain that this host has made; None if something else has made it."""
         return domain_xml.mark_of(self._connection.call(lambda _connection: domain.XMLDesc()), self._host)
+
+    def _is_named(self, domain: libvirt.virDomain, uuid: str) -> bool:
+        """Return False if something else has made the domain: the guest of the record was then never defined."""
+        return bool(self._connection.call(lambda _connection: domain.name()) == domain_xml.name_of(uuid))
 
     def _require(self, uuid: str) -> libvirt.virDomain | None:
         """Return the domain of a guest, None if it is not defined. :raises errors.NotFound: there is no such guest"""

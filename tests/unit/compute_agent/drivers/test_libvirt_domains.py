@@ -212,6 +212,15 @@ def test_a_suspended_domain_has_its_memory_in_a_file(machine: Machine) -> None:
     assert [THEIRS] == made.list_instance_uuids()
 
 
+def test_a_spawn_that_fails_leaves_the_domain_that_has_its_uuid(machine: Machine) -> None:
+    """Something else has made it: libvirt refuses a second one, and the undoing of the spawn leaves the first."""
+    identity = machine.driver._find(THEIRS).ID()
+    with pytest.raises(SpawnFailed, match="already"):
+        machine.spawn(uuid=THEIRS)
+    assert (identity, states.RUNNING) == (machine.driver._find(THEIRS).ID(), machine.driver.get_info(THEIRS).state)
+    assert "attempt" not in machine.driver.get_per_instance_usage()[THEIRS]
+
+
 def test_files_that_a_removal_has_left_are_a_guest(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its deletion is ordered again, and is not done before they are gone."""
     guest = machine.spawn()
