@@ -132,8 +132,14 @@ class PowerSwitch:
         return rebuild
 
     def _destroy(self, context: RequestContext, instance: Instance) -> None:
-        """Destroy what an overdue rebuild has made, so that the driver's late work finds no guest to go on with."""
+        """Destroy what an overdue rebuild has made, so that the driver's late work finds no guest to go on with.
+
+        A former guest that is still there stays: the rebuild was fetching its image.
+        """
         try:
+            guest = self._host.driver.get_per_instance_usage().get(instance.uuid, {})
+            if guest.get("attempt", instance.attempt) != instance.attempt:
+                return
             self._host.destroy(context, instance.uuid)
         except Exception:
             LOG.exception("Cannot clean up after a rebuild that took too long")

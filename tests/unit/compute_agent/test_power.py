@@ -217,6 +217,18 @@ def test_an_audit_reports_a_stopped_guest_that_runs(switched: Switched, caplog: 
     assert "is running, and the instance is stopped" in builders.lines(caplog, logging.WARNING)[-1]
 
 
+def test_a_rebuild_that_takes_too_long_before_its_guest_is_made_leaves_the_former_one(switched: Switched) -> None:
+    """Its image was being fetched. The guest runs on, and the row says that the rebuild has failed."""
+
+    def overrun(*_arguments: object) -> None:
+        raise Overrun("it has not ended after 90 s")
+
+    switched.switch._within = overrun
+    switched.world.conductor.put(switched.row, attempt=switched.row.attempt + 1)
+    switched.order(states.REBUILD_DISK)
+    assert (("error", None, states.RUNNING), states.RUNNING) == (switched.state, switched.guest)
+
+
 def test_a_rebuild_that_takes_too_long_leaves_no_guest(
     switched: Switched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
