@@ -106,7 +106,7 @@ def test_a_guest_arrives_with_its_disk(two_machines: TwoMachines, known: bool) -
     for _twice in range(2):
         two.fetch()
         two.start()
-    found = two.destination.up(two.moved, times=2)
+    found = two.destination.up(two.moved)
     assert ("has", f"{two.volume.volume_uuid[:20]} {3 * MIB}") in two.destination.console(two.guest.uuid)
     assert ("2", True) == (found["cpus"], int(found["memory_kb"]) > 128 * 1024)
     assert ("disk", f"vda {2**31}") in two.destination.console(two.guest.uuid)
@@ -130,7 +130,7 @@ def test_a_guest_that_does_not_run_arrives_and_is_started(
     assert states.SHUTDOWN == two.source.state(two.guest)
     two.fetch()
     two.start()
-    two.destination.up(two.moved, times=2)
+    two.destination.up(two.moved)
     assert states.RUNNING == two.destination.state(two.moved)
 
 
@@ -307,7 +307,7 @@ def test_a_guest_is_migrated(fleet: TwoRealHosts, dies: str | None, point: str) 
     fleet.trio.operator("migrate_instance", name=uuid)
     fleet.trio.wait_for([uuid], "resized")
     assert dies is None or fleet.has_died_at(killed, point)
-    fleet.booted(there, uuid, times=2)
+    fleet.booted(there, uuid)
     assert {"disk", "guest.json"} <= {path.name for path in (fleet.directory(here) / uuid).iterdir()}
     fleet.trio.operator("confirm_resize", name=uuid)
     fleet.trio.wait_for([uuid], "active")
@@ -370,7 +370,7 @@ def test_a_migration_is_reverted(fleet: TwoRealHosts, volume: str) -> None:
     assert sees(here)
     fleet.trio.operator("resize_instance", name=uuid, flavor={"vcpus": 2, "memory_mb": 160, "root_gb": 2})
     fleet.trio.wait_for([uuid], "resized")
-    fleet.booted(there, uuid, times=2)
+    fleet.booted(there, uuid)
     assert (True, there) == (sees(there), fleet.trio.operator("show_volume", name=volume)["attachments"][0]["host"])
     fleet.trio.operator("revert_resize", name=uuid)
     fleet.trio.wait_for([uuid], "active")
