@@ -39,7 +39,7 @@ _THEN: Mapping[str, str] = types.MappingProxyType(
 
 
 class RebuildFailed(errors.FleetError):
-    """The host could not make the guest anew; the former disk is gone. Rebuild it again, or delete it."""
+    """The host could not make the guest anew. Its former disk may be gone: rebuild it again, or delete it."""
 
     template = "The rebuild on host {host} failed: {reason}"
     host: str

@@ -3,7 +3,7 @@
 
 It is a task of the row, as the tasks of ``power.machine`` are. Name, metadata, key and user data may change with it,
 in the transaction that accepts it. Volumes and addresses stay. A rebuild that fails leaves the instance in ERROR,
-because the former disk is gone. Called by :mod:`conductor_stub.power.intake`.
+because the former disk may be gone. Called by :mod:`conductor_stub.power.intake`.
 """
 
 from __future__ import annotations

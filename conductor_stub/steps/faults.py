@@ -38,7 +38,8 @@ class BuildTimeout(errors.FleetError):
 
 
 class GuestMayRun(errors.FleetError):
-    """A build was given up, and its guest may write to its volumes. They are available when the host has removed it.
+    """A build was given up, and its guest may write to its volumes and answer at its addresses. They are free when the host
+    has removed it.
 
     If the host is off for certain, run 'fleet service force-down HOST'.
     """
