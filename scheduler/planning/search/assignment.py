@@ -83,6 +83,10 @@ class Assignment:
         far = 0.0 if moves.distance is None else float(moves.distance[problem.start[left], self.at[left]].sum())
         return float(self.cost_of.sum()) + float(self.away[left].sum()) + far + self.group_cost()
 
+    def placed(self) -> numpy.ndarray:
+        """Return for each item the cost of being where it is."""
+        return self._placed(numpy.arange(self.problem.items), self.at)
+
     def _placed(self, items: numpy.ndarray | int, places: numpy.ndarray | slice | int) -> numpy.ndarray:
         """Return the cost of the items' moves to the places; not for slices of places."""
         first = self.problem.start[items]

@@ -15,11 +15,23 @@ from typing import Any
 import numba
 import numpy
 
-from scheduler.planning.search.compiled.tables import BEST, COST, EXCESS, MADE, MOST_LEFT, MOVED, WITHIN, Tables
+from scheduler.planning.search.compiled.tables import (
+    BEST,
+    COST,
+    EXCESS,
+    FULL,
+    MADE,
+    MOST_LEFT,
+    MOVED,
+    STIRRED,
+    WITHIN,
+    Tables,
+)
 
 #: Less excess is none: sums of whole numbers are exact, and others nearly.
 _NOTHING = 1e-6
 _NOBODY = -1
+_CACHED = 1 << 20
 Numbers = numpy.ndarray
 
 
@@ -38,10 +50,13 @@ def _count(t: Tables, item: int, place: int, sign: int) -> None:
         t.free[place, resource] -= sign * (t.lasting[item, resource] if at_first else t.need[item, resource])
         if t.free[place, resource] < 0:
             excess -= t.scale[resource] * t.free[place, resource]
+    row = place if len(t.weight) > 1 else 0
     for term in range(t.slope.shape[1]):
         t.level[place, term] += sign * t.slope[item, term]
         if t.level[place, term] > 0:
-            cost += t.weight[place, term] * t.level[place, term]
+            cost += t.weight[row, term] * t.level[place, term]
+    if (excess > _NOTHING) != (t.full_at[place] >= 0):
+        _list_full(t, place, excess > _NOTHING)
     t.excess_of[place] = excess
     t.cost_of[place] = cost
     group = t.group[item]
@@ -53,6 +68,46 @@ def _count(t: Tables, item: int, place: int, sign: int) -> None:
     t.at_location[group, location] += sign
     t.locations[group] += int(t.at_location[group, location] > 0) - int(was)
     t.in_hood[group, t.hood[place]] += sign
+
+
+@_compiled
+def _placed(item: int, place: int, start: Numbers, away: Numbers, distance: Numbers) -> float:
+    """Return the cost of an item's move to a place."""
+    first = start[item]
+    cost = 0.0 if first == place else away[item]
+    return cost + distance[first, place] if len(distance) > 1 else cost
+
+
+@_compiled
+def _list_full(t: Tables, place: int, is_full: bool) -> None:
+    number = int(t.numbers[FULL])
+    if is_full:
+        t.full[number], t.full_at[place] = place, number
+        t.numbers[FULL] = number + 1
+        return
+    index, last = t.full_at[place], t.full[number - 1]
+    t.full[index], t.full_at[last] = last, index
+    t.full_at[place] = -1
+    t.numbers[FULL] = number - 1
+
+
+@_compiled
+def _join(t: Tables, item: int, here: int, place: int) -> None:
+    """Let an item leave the ring of a place for that of another, and note that it has moved."""
+    if t.numbers[STIRRED] < len(t.stirred):
+        t.stirred[int(t.numbers[STIRRED])] = item
+    t.numbers[STIRRED] += 1
+    following, previous = t.next[item], t.previous[item]
+    t.next[previous], t.previous[following] = following, previous
+    if t.head[here] == item:
+        t.head[here] = following if following != item else _NOBODY
+    head = t.head[place]
+    if head == _NOBODY:
+        t.head[place] = t.next[item] = t.previous[item] = item
+        return
+    last = t.previous[head]
+    t.next[last], t.previous[head] = item, item
+    t.next[item], t.previous[item] = head, last
 
 
 @_compiled
@@ -95,11 +150,25 @@ def _holds(t: Tables, group: int, left: int, entered: int) -> bool:
 
 
 @_compiled
-def _placed(item: int, place: int, start: Numbers, away: Numbers, distance: Numbers) -> float:
-    """Return the cost of an item's move to a place."""
-    first = start[item]
-    cost = 0.0 if first == place else away[item]
-    return cost + distance[first, place] if len(distance) > 1 else cost
+def _may(
+    item: int,
+    other: int,
+    here: int,
+    there: int,
+    group: Numbers,
+    shape: Numbers,
+    fits: Numbers,
+    members: Numbers,
+    most: Numbers,
+) -> bool:
+    """Return whether shapes and conflicts let an item go there, and ``other`` come here, if any."""
+    if not fits[shape[item], there] or members[group[item], there] >= most[group[item]]:
+        return False
+    if other == _NOBODY:
+        return True
+    if group[other] == group[item] or not fits[shape[other], here]:
+        return False
+    return members[group[other], here] < most[group[other]]
 
 
 @_compiled
@@ -108,16 +177,17 @@ def _change_of_places(
 ) -> float:
     """Return the change of the cost of two places: ``item`` goes from ``here`` to ``there``, and ``other`` back, if any."""
     change = -cost_of[here] - cost_of[there]
+    row, row_there = (here, there) if len(weight) > 1 else (0, 0)
     for term in range(slope.shape[1]):
         shift = slope[item, term]
         if other != _NOBODY:
             shift -= slope[other, term]
         above = level[here, term] - shift
         if above > 0:
-            change += weight[here, term] * above
+            change += weight[row, term] * above
         above = level[there, term] + shift
         if above > 0:
-            change += weight[there, term] * above
+            change += weight[row_there, term] * above
     return change
 
 
@@ -178,54 +248,71 @@ def seed(number: int) -> None:
 
 @_compiled
 def run(
-    t: Tables, steps: int, temperature: float, price: float, swaps: float, homeward: float, most_moves: int
+    t: Tables,
+    steps: int,
+    temperature: float,
+    price: float,
+    swaps: float,
+    homeward: float,
+    relieving: float,
+    most_moves: int,
 ) -> None:
     """Draw so many moves and swaps.
 
     A change of the cost by c and of the excess by e is made with the chance exp(-(c + price * e) / temperature).
 
     :param swaps, homeward: shares of the steps that are swaps, and moves to the first place
+    :param relieving: share of the steps that take an item from a place which holds too much, while there is one
     """
     # An array that is read from the tables is counted as one more reference, each time: so they are read once.
     numbers, at, start, movable, group, shape = t.numbers, t.at, t.start, t.movable, t.group, t.shape
     need, lasting, slope, away, fits, distance = t.need, t.lasting, t.slope, t.away, t.fits, t.distance
     free, level, weight, cost_of, excess_of, scale = t.free, t.level, t.weight, t.cost_of, t.excess_of, t.scale
-    members, most = t.members, t.most
+    members, most, placed, full, head = t.members, t.most, t.placed, t.full, t.head
+    # To read one member of a large table takes longer than the price of a change.
+    is_small = members.size < _CACHED
     numbers[MADE] = numbers[WITHIN] = 0
     excess = excess_of.sum()
     is_best = False
     for _step in range(steps):
         kind = numpy.random.random()
-        item, other = movable[int(numpy.random.random() * len(movable))], _NOBODY
+        other = _NOBODY
+        if numbers[FULL] > 0 and numpy.random.random() < relieving:
+            place = full[int(numpy.random.random() * numbers[FULL])]
+            item = head[place]
+            head[place] = t.next[item]
+        else:
+            item = movable[int(numpy.random.random() * len(movable))]
         here = at[item]
         if kind < swaps:
             other = int(numpy.random.random() * len(at))
             there = at[other]
-            if there == here or group[other] == group[item]:
-                continue
-            if not fits[shape[other], here] or members[group[other], here] >= most[group[other]]:
-                continue
         elif kind > 1 - homeward:
             there = start[item]
         else:
             there = int(numpy.random.random() * len(free))
-        if there == here or not fits[shape[item], there] or members[group[item], there] >= most[group[item]]:
+        if there == here or (is_small and not _may(item, other, here, there, group, shape, fits, members, most)):
             continue
         limit = -temperature * math.log(1 - numpy.random.random())
-        change = _change_of_places(item, other, here, there, slope, level, weight, cost_of)
-        change += _placed(item, there, start, away, distance) - _placed(item, here, start, away, distance)
+        change = _change_of_places(item, other, here, there, slope, level, weight, cost_of) - placed[item]
         if other != _NOBODY:
-            change += _placed(other, here, start, away, distance) - _placed(other, there, start, away, distance)
+            change -= placed[other]
         # Nothing takes more excess away than there is, and more from groups than two items.
-        least = change - 2 * t.group_weight
+        least = change + 2 * (t.least_distance - t.group_weight)
         if least - price * (excess_of[here] + excess_of[there]) > limit:
+            continue
+        if not is_small and not _may(item, other, here, there, group, shape, fits, members, most):
             continue
         by = _change_of_excess(item, other, here, there, start, need, lasting, free, scale, excess_of)
         if least + price * by > limit:
             continue
+        placed_there = _placed(item, there, start, away, distance)
+        placed_here = _placed(other, here, start, away, distance) if other != _NOBODY else 0.0
+        change += placed_there + placed_here
+        if change - 2 * t.group_weight + price * by > limit:
+            continue
         if is_best and change + price * by > 0:
-            t.best[:] = at
-            numbers[BEST] = numbers[COST]
+            _keep(t)
             is_best = False
         before = numbers[MOST_LEFT]
         if not _made(t, item, other, there, most_moves):
@@ -234,6 +321,11 @@ def run(
         if change + price * by > limit:
             _undo(t, item, other, here, there)
             continue
+        _join(t, item, here, there)
+        placed[item] = placed_there
+        if other != _NOBODY:
+            _join(t, other, there, here)
+            placed[other] = placed_here
         numbers[COST] += change
         numbers[MADE] += 1
         excess += by
@@ -242,6 +334,18 @@ def run(
             numbers[WITHIN] += 1
             is_best = numbers[COST] < numbers[BEST] - 1e-9 * abs(numbers[BEST])
     if is_best:
-        t.best[:] = t.at
-        numbers[BEST] = numbers[COST]
+        _keep(t)
     numbers[EXCESS] = excess
+
+
+@_compiled
+def _keep(t: Tables) -> None:
+    """Keep the assignment as the best."""
+    number = int(t.numbers[STIRRED])
+    if number > len(t.stirred):
+        t.best[:] = t.at
+    else:
+        for index in range(number):
+            t.best[t.stirred[index]] = t.at[t.stirred[index]]
+    t.numbers[STIRRED] = 0
+    t.numbers[BEST] = t.numbers[COST]

@@ -15,7 +15,7 @@ import numpy
 
 from scheduler.planning.search.assignment import Assignment
 from scheduler.planning.search.compiled import kernel, tables
-from scheduler.planning.search.compiled.tables import BEST, COST, MADE, WITHIN
+from scheduler.planning.search.compiled.tables import BEST, COST, FULL, MADE, WITHIN
 from scheduler.planning.search.schedule import Found, Task
 
 #: Draws between two looks at the clock; and what one step of the other search prices.
@@ -25,10 +25,13 @@ _HOT = 16.0
 #: Shares of the best cost of one item, in the mean, and of the first cost: the last temperature. Fewer items than _FEW are
 #: as cold as so many.
 _COLD, _COLDEST, _FEW = 4e-3, 5e-10, 1000
-_SWAPS, _HOMEWARD = 0.5, 0.1
+_SWAPS, _HOMEWARD, _RELIEVING = 0.5, 0.1, 0.1
 #: The price in the beginning, times what the same amount costs above the safety capacity, and its limits.
 _PRICE, _CHEAPEST, _DEAREST = 10.0, 0.1, 1e7
 _WITHIN, _PACE = 0.5, 0.04
+#: Slices, and share of all so far, without an assignment that keeps all capacities, after which the search returns to the
+#: best; in the last part of the time.
+_LOST, _LOST_SHARE, _LATE = 100, 0.03, 0.5
 #: Items whose changes are looked at in the beginning.
 _SOME = 60
 
@@ -41,19 +44,23 @@ def search(task: Task) -> Found:
         return Found(now.at, now.cost(), 0)
     kernel.seed(task.seed)
     # The first call compiles: the time of the schedule begins after it.
-    kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, task.most_moves)
+    kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, _RELIEVING, task.most_moves)
     hot, first = _HOT * task.schedule.hot * _mean_change(now, t.movable, task.seed), t.numbers[COST]
     most = math.inf if task.most_steps is None else task.most_steps * _OF_A_STEP
-    price, steps, began = _PRICE, 0, task.clock()
+    price, steps, began, lost = _PRICE, 0, task.clock(), 0
     while (at := task.clock()) < task.until and t.numbers[BEST] > task.enough:
         share = max((at - began) / (task.until - began), steps / most)
         if share >= 1:
             break
         cold = max(_COLD * t.numbers[BEST] / max(task.problem.items, _FEW), _COLDEST * first, 1e-300)
         hotter = max(hot, cold)
-        kernel.run(t, _SLICE, hotter * (cold / hotter) ** share, price, _SWAPS, _HOMEWARD, task.most_moves)
+        kernel.run(t, _SLICE, hotter * (cold / hotter) ** share, price, _SWAPS, _HOMEWARD, _RELIEVING, task.most_moves)
         steps += _SLICE
-        if t.numbers[MADE]:
+        lost = 0 if t.numbers[WITHIN] or not t.numbers[FULL] else lost + 1
+        if lost > _LOST + _LOST_SHARE * steps / _SLICE and share > _LATE:
+            # What holds too much would stay to the end: the search goes on from the best.
+            t, price, lost = tables.of(Assignment(task.problem, t.best)), _PRICE, 0
+        elif t.numbers[MADE]:
             within = t.numbers[WITHIN] / t.numbers[MADE]
             price = min(max(price * math.exp(_PACE * (_WITHIN - within)), _CHEAPEST), _DEAREST)
     best = Assignment(task.problem, t.best)

@@ -11,24 +11,36 @@ import numpy
 from scheduler.planning.search.assignment import Assignment
 
 #: Places in ``numbers``: cost and excess now, cost of the best, items away, most items of one group away; changes that were
-#: made by the last call of the loop, and after how many of them no place held too much.
-COST, EXCESS, BEST, MOVED, MOST_LEFT, MADE, WITHIN, NUMBERS = range(8)
+#: made by the last call of the loop, and after how many of them no place held too much; places that hold too much, and items
+#: that have moved since the best (more than there is room for: any).
+COST, EXCESS, BEST, MOVED, MOST_LEFT, MADE, WITHIN, FULL, STIRRED, NUMBERS = range(10)
 
 
 class Tables(NamedTuple):
     """Names as in :class:`scheduler.planning.search.assignment.Assignment`, whose numbers they are in the beginning.
 
+    :param placed: items: the cost of where they are
+    :param head, next, previous: places: an item there, or -1; items: a ring of the items of one place
     :param excess_of: places: what they hold above their capacity, each resource times its ``scale``
+    :param full, full_at: the places with excess, as many as ``numbers`` says; places: the index in ``full``, or -1
+    :param stirred: items that have moved since the best
+    :param weight: as that of the terms; one row, if it is the same at all places
     :param depends, dependents: the numbers of all groups one after the other; those of group n are from ``..._of[n]`` to
         ``..._of[n + 1]``
     :param left_number: by number n: groups of which n items are away
     :param distance: places × places, or 1 × 1 with nothing in it
+    :param least_distance: not above any distance, nor above 0
     """
 
     numbers: numpy.ndarray
     at: numpy.ndarray
     best: numpy.ndarray
     start: numpy.ndarray
+    placed: numpy.ndarray
+    head: numpy.ndarray
+    next: numpy.ndarray
+    previous: numpy.ndarray
+    stirred: numpy.ndarray
     movable: numpy.ndarray
     group: numpy.ndarray
     shape: numpy.ndarray
@@ -42,6 +54,8 @@ class Tables(NamedTuple):
     weight: numpy.ndarray
     cost_of: numpy.ndarray
     excess_of: numpy.ndarray
+    full: numpy.ndarray
+    full_at: numpy.ndarray
     scale: numpy.ndarray
     members: numpy.ndarray
     most: numpy.ndarray
@@ -59,12 +73,13 @@ class Tables(NamedTuple):
     left_number: numpy.ndarray
     distance: numpy.ndarray
     group_weight: float
+    least_distance: float
 
 
 def of(now: Assignment) -> Tables:
     """Return the tables of an assignment, which keeps its own. It keeps all rules."""
     problem = now.problem
-    places, terms = problem.places, problem.terms.slope.shape[1]
+    places = problem.places
     numbers = numpy.zeros(NUMBERS)
     numbers[COST] = numbers[BEST] = now.cost()
     numbers[MOVED], numbers[MOST_LEFT] = now.moved, now.left.max()
@@ -72,11 +87,17 @@ def of(now: Assignment) -> Tables:
     dependents, dependents_of = _listed(now.dependents)
     distance = problem.moves.distance
     at = now.at.astype(numpy.int64)
+    head, following, previous = _rings(at, places)
     return Tables(
         numbers=numbers,
         at=at,
         best=at.copy(),
         start=_whole(problem.start),
+        placed=_real(now.placed()),
+        head=head,
+        next=following,
+        previous=previous,
+        stirred=numpy.zeros(problem.items, dtype=numpy.int64),
         movable=problem.movable,
         group=_whole(now.group),
         shape=_whole(problem.shape_of),
@@ -87,9 +108,11 @@ def of(now: Assignment) -> Tables:
         fits=numpy.ascontiguousarray(problem.fits, dtype=bool),
         free=_real(now.free),
         level=_real(now.level),
-        weight=_real(numpy.broadcast_to(problem.terms.weight, (places, terms))),
+        weight=_real(numpy.atleast_2d(problem.terms.weight)),
         cost_of=_real(now.cost_of),
         excess_of=numpy.zeros(places),
+        full=numpy.zeros(places, dtype=numpy.int64),
+        full_at=numpy.full(places, -1, dtype=numpy.int64),
         scale=_scale(now),
         members=now.members.copy(),
         most=_whole(now.most),
@@ -109,6 +132,7 @@ def of(now: Assignment) -> Tables:
         if distance is None
         else numpy.ascontiguousarray(distance, dtype=numpy.float32),
         group_weight=float(problem.moves.group),
+        least_distance=0.0 if distance is None else min(0.0, float(distance.min())),
     )
 
 
@@ -122,6 +146,17 @@ def _scale(now: Assignment) -> numpy.ndarray:
     total = now.need.sum(axis=0)
     dearest = float((price * total).max(initial=0.0)) or 1.0
     return numpy.where(price > 0, price, dearest / numpy.maximum(total, 1))
+
+
+def _rings(at: numpy.ndarray, places: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    """Return ``head``, ``next`` and ``previous`` of these places."""
+    head, order = numpy.full(places, -1, dtype=numpy.int64), numpy.argsort(at, kind="stable")
+    following, previous = numpy.empty_like(at), numpy.empty_like(at)
+    begins = numpy.flatnonzero(numpy.diff(at[order], prepend=-1))
+    head[at[order[begins]]] = order[begins]
+    for one in numpy.split(order, begins[1:]):
+        following[one], previous[one] = numpy.roll(one, -1), numpy.roll(one, 1)
+    return head, following, previous
 
 
 def _listed(of_group: Sequence[numpy.ndarray]) -> tuple[numpy.ndarray, numpy.ndarray]:

@@ -32,6 +32,17 @@ def variants(seed: int) -> list[Problem]:
     ]
 
 
+def members_of(t: tables.Tables, place: int) -> list[int]:
+    """The ring of a place, in order of the numbers."""
+    found: list[int] = []
+    item = int(t.head[place])
+    while item >= 0 and item not in found:
+        assert item == t.previous[t.next[item]]
+        found.append(item)
+        item = int(t.next[item])
+    return sorted(found)
+
+
 @pytest.mark.parametrize("temperature", [0.5, 50.0])
 @pytest.mark.parametrize("variant", range(3))
 @pytest.mark.parametrize("seed", range(3))
@@ -39,7 +50,7 @@ def test_numbers_are_those_of_counting_anew(seed: int, variant: int, temperature
     of = variants(seed)[variant]
     t = tables.of(Assignment(of))
     kernel.seed(seed)
-    kernel.run(t, STEPS, temperature, 1.0, 0.5, 0.1, 9)
+    kernel.run(t, STEPS, temperature, 1.0, 0.5, 0.1, 0.1, 9)
     now = Assignment(of, t.at)
     assert t.numbers[tables.MADE] > 0
     assert t.numbers[tables.COST] == pytest.approx(now.cost())
@@ -49,6 +60,12 @@ def test_numbers_are_those_of_counting_anew(seed: int, variant: int, temperature
     excess = numpy.maximum(-now.free, 0) @ t.scale
     assert t.excess_of == pytest.approx(excess)
     assert t.numbers[tables.EXCESS] == pytest.approx(excess.sum(), abs=1e-6)
+    number = int(t.numbers[tables.FULL])
+    assert sorted(t.full[:number]) == numpy.flatnonzero(excess > 1e-6).tolist()
+    assert t.placed == pytest.approx(now.placed())
+    assert {place: members_of(t, place) for place in range(of.places)} == {
+        place: numpy.flatnonzero(t.at == place).tolist() for place in range(of.places)
+    }
     assert set(broken(of, t.at)) <= {"capacity"}
     assert now.moved <= 9
     assert [] == broken(of, t.best)
@@ -75,6 +92,49 @@ def test_three_items_change_places_by_way_of_full_ones() -> None:
     clock = itertools.count()
     found = anneal(of, 50, 1, clock=lambda: float(next(clock)))
     assert ([1, 2, 0], 30 - 12) == (found.at.tolist(), found.cost)
+
+
+def test_a_search_that_does_not_come_back_returns_to_its_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half-way it finds one, and goes astray for good: the rest of the time is not lost."""
+    of = problem(1)
+    begins: list[list[int]] = []
+
+    def astray(t: tables.Tables, steps: int, *_rest: object) -> None:
+        begins.append(t.at.tolist())
+        t.at[:] = 0
+        t.numbers[tables.WITHIN], t.numbers[tables.FULL] = 0, 1
+
+    monkeypatch.setattr(kernel, "run", astray)
+    clock = itertools.count()
+    anneal(of, 1000, 1, clock=lambda: float(next(clock)))
+    first = of.start.tolist()
+    assert first not in begins[2:500]
+    assert first in begins[500:]
+
+
+def test_places_that_hold_too_much_are_relieved_first() -> None:
+    """Of ten thousand places a few hold too much: their items are the ones that are drawn."""
+    places = 10_000
+    of = Problem(
+        need=numpy.ones((places, 1), dtype=int),
+        capacity=numpy.full((places, 1), 2),
+        start=numpy.arange(places),
+        transient=numpy.array([False]),
+        terms=Terms(numpy.zeros((places, 1)), numpy.zeros((1, 1)), numpy.array([1.0])),
+        moves=MoveCosts(numpy.zeros(places)),
+        groups=Groups.apart([], places),
+        group_of=numpy.full(places, NO_GROUP),
+        fits=numpy.ones((1, places), dtype=bool),
+        shape_of=numpy.zeros(places, dtype=int),
+    )
+    left = []
+    for relieving in (0.0, 1.0):
+        t = tables.of(Assignment(of))
+        kernel.seed(1)
+        kernel.run(t, 2000, 1e9, 0.0, 0.0, 0.0, 0.0, places)
+        kernel.run(t, 2000, 1e-9, 1e7, 0.0, 0.0, relieving, places)
+        left.append(t.numbers[tables.FULL])
+    assert left[0] > left[1] == 0
 
 
 def test_a_seed_finds_the_same_every_time() -> None:
