@@ -109,7 +109,7 @@ class RoomQueue:
             with apart(f"The end of build {row.uuid}"):
                 self._end(row)
         left = [row for row in due if row not in over]
-        woken = self._database.write(recheck, left, pulse.changed, self._step_context())
+        woken = self._database.write(recheck, left, self._step_context())
         metrics.WAKES.labels("recheck").inc(len(woken))
         return len(over) + self._hand_out(woken)
 
@@ -196,16 +196,18 @@ def _choose(
 
 
 @failpoints.commits("conductor.recheck")
-def recheck(tx: Transaction, seen: Sequence[DueBuild], changed: int, ctx: StepContext) -> list[RequestedInstance]:
+def recheck(tx: Transaction, seen: Sequence[DueBuild], ctx: StepContext) -> list[RequestedInstance]:
     """Wake the oldest build of each shape, and let the others wait on. Return the rows that the caller must hand out.
 
+    They are tried although no host has changed: a booking that ends without a claim, or a promise that is taken back,
+    changes none.
+
     :param seen: queued builds that are due, the oldest first
-    :param changed: generation of the newest change. A build that was refused after it is not tried again
     """
     due = queued_builds.still_due(tx, [row.uuid for row in seen], ctx.now)
     oldest: JSONObject = {}
     for row in seen:
-        if row.uuid in due and row.refused_generation < changed and len(oldest) < RECHECKED:
+        if row.uuid in due and len(oldest) < RECHECKED:
             oldest.setdefault(row.shape, row)
     woken: list[RequestedInstance] = []
     for row in oldest.values():

@@ -199,14 +199,15 @@ def test_of_builds_that_are_alike_one_is_tried_again(conductor: Conductor) -> No
     assert 0 == look(conductor, after_s=1)
 
 
-def test_nothing_is_tried_again_if_nothing_has_changed(conductor: Conductor) -> None:
-    """A scheduler that knew the newest change has refused it."""
+def test_a_build_is_tried_again_although_no_host_has_changed(conductor: Conductor) -> None:
+    """It was refused because of a booking that has ended without a claim, or of a promise that was taken back."""
     known = refusal()
     known.details["state"] = {"generation": 10**6}
     conductor.scheduler.answers.append(known)
     conductor.create(wait_for_capacity_s=TWO_HOURS_S)
     conductor.work()
-    assert 0 == look(conductor, after_s=conductor.limits.queue_recheck_interval_s)
+    conductor.scheduler.answers.append([("h1", ())])
+    assert 1 == look(conductor, after_s=conductor.limits.queue_recheck_interval_s)
 
 
 def test_those_that_fit_are_built_and_the_others_wait(conductor: Conductor) -> None:

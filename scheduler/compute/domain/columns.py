@@ -147,7 +147,9 @@ def _kinds(text: str) -> tuple[tuple[str, ...], ...]:
 
 def rare(node: ShownReport) -> JSONObject:
     """Return the rare values of a row, or of a host state, that nothing placed takes from."""
-    return {"stats": _parsed(node.stats), "metrics": _parsed(node.metrics)}
+    stats, metrics = _parsed(node.stats), _parsed(node.metrics)
+    known = [each for each in metrics if isinstance(each, Mapping)] if isinstance(metrics, list) else None
+    return {"stats": stats if isinstance(stats, Mapping) else None, "metrics": known}
 
 
 def bridges(stats: object) -> frozenset[str]:
@@ -159,6 +161,7 @@ def bridges(stats: object) -> frozenset[str]:
 def labels(stats: object, administered: Mapping[str, str] | None) -> Labels:
     """Return the labels of a host as pairs, in the order of their keys."""
     reported = stats.get(host_labels.LABELS) if stats and isinstance(stats, Mapping) else None
+    administered = administered if isinstance(administered, Mapping) else None
     if not reported and not administered:
         return ()
     return tuple(host_labels.effective(reported, administered).items())

@@ -19,6 +19,12 @@ def places(hosts: Candidates, request: RequestSpec) -> set[tuple[str, str]]:
     return found.union(pair for pair in request.group_places if pair[0] not in request.instance_uuids)
 
 
+def is_moving(request: RequestSpec) -> bool:
+    """Return True if a member other than the requested instances is on its way from one host to another."""
+    others = [uuid for uuid, _host in request.group_places if uuid not in request.instance_uuids]
+    return len(set(others)) < len(others)
+
+
 def by_host(hosts: Candidates, request: RequestSpec) -> collections.Counter[str]:
     """Return the number of members on each host."""
     return collections.Counter(host for _uuid, host in places(hosts, request))

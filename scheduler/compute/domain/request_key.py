@@ -6,11 +6,10 @@ Called by the domain of virtual machines for each request, and by proofs that gr
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from fleet.objects import RequestSpec, group_rule
 from scheduler.compute.domain.hardware import wanted
-from scheduler.compute.domain.tracked_instance import image_pairs
 
 
 def request_key(request: RequestSpec) -> Hashable | None:
@@ -34,9 +33,14 @@ def request_key(request: RequestSpec) -> Hashable | None:
         (flavor.root_gb, flavor.ephemeral_gb, flavor.swap),
         (request.vcpus, request.memory_mb, request.root_gb, request.ephemeral_gb),
         frozenset(flavor.extra_specs.items()) if flavor.extra_specs else None,
-        (image.id, image_pairs(image.properties) if image.properties else None),
+        (image.id, _typed(image.properties) if image.properties else None),
         (instance.image_ref, instance.project_id, instance.user_id, instance.availability_zone),
         parts.key() if parts else None,
         frozenset(instance.bridges) if instance.bridges else None,
         frozenset(rules) if rules else None,
     )
+
+
+def _typed(properties: Mapping[str, object]) -> frozenset[tuple[str, str, str]]:
+    """Return an image's properties with their types: a filter may tell the text "False" from False."""
+    return frozenset((name, type(value).__name__, str(value)) for name, value in properties.items())

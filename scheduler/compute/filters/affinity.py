@@ -44,7 +44,9 @@ class DifferentHostFilter(ColumnFilter):
 
 
 class ServerGroupAffinityFilter(ColumnFilter):
-    """For a group with policy affinity, hosts pass that have a member. All hosts pass for its first member."""
+    """For a group with policy affinity, hosts pass that have a member. All hosts pass for its first member, and none while
+    a member moves from one to another.
+    """
 
     judges = (request_parts.GROUP[instance_group.AFFINITY],)
     depends_on_picks = True
@@ -52,11 +54,17 @@ class ServerGroupAffinityFilter(ColumnFilter):
     def mask(self, hosts: Candidates, request: RequestSpec) -> numpy.ndarray | None:
         if instance_group.AFFINITY not in request.group_policies:
             return None
+        if group_members.is_moving(request):
+            return numpy.zeros(len(hosts), dtype=bool)
         # Members booked a moment ago are not among the hosts that the caller read.
         others = request.group_members.difference(request.instance_uuids)
         group_hosts = request.group_hosts.union(hosts.hosts_of(others))
         # All hosts pass for the first member only, so the answer is not None.
         return hosts.only(hosts.rows_of_hosts(group_hosts)) if group_hosts else numpy.ones(len(hosts), dtype=bool)
+
+    def objection(self, hosts: Candidates, request: RequestSpec) -> str:
+        is_moving = instance_group.AFFINITY in request.group_policies and group_members.is_moving(request)
+        return "cannot be joined: a member of the group is being moved to another host" if is_moving else ""
 
     @staticmethod
     def together(request: RequestSpec) -> bool:

@@ -152,7 +152,7 @@ class Admission:
                         continue
                     # As if it was booked.
                     free[pick.key] = _minus(free[pick.key], demand)
-                    found = self._admit(guard, request, pick, free, demand)
+                    found = self._admit(guard, request, pick, free, demand, _times(len(made.picks), demand))
                     if isinstance(found, Objection):
                         return _reason(found)
                     admitted.append(found)
@@ -197,6 +197,7 @@ class Admission:
         Alternates that would break a promise are dropped: an agent that refuses a pick sends it on without asking again.
         """
         demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
+        whole = _times(len(made.picks), demand)
         with self._lock:
             guard = self._guard
             if guard is None:
@@ -210,7 +211,7 @@ class Admission:
                     # It has gone since the decision: the claim will say so.
                     picks.append(pick)
                     continue
-                found = self._admit(guard, request, pick, free, demand)
+                found = self._admit(guard, request, pick, free, demand, whole)
                 if isinstance(found, Objection):
                     objections.append(found)
                     continue
@@ -235,7 +236,13 @@ class Admission:
         return self._fleet.free({*alternates, *(pick.key for pick in made.picks)})
 
     def _admit(
-        self, guard: Guard, request: RequestSpec, pick: Pick, free: Mapping[Node, Amount], demand: Amount
+        self,
+        guard: Guard,
+        request: RequestSpec,
+        pick: Pick,
+        free: Mapping[Node, Amount],
+        demand: Amount,
+        whole: Amount,
     ) -> Admitted | Objection:
         node, host = pick.key, pick.key[0]
         unsafe, losses = guard.unsafe(host), guard.losses_of(host)
@@ -245,7 +252,8 @@ class Admission:
         # Its booking is counted already.
         group = requests.apart_in(request)
         objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand), guard.apart(node, group)]
-        hardware = Hardware.of([requests.alone(request)])
+        one = requests.alone(request, pick.instance_uuid)
+        hardware = Hardware.of([one])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
             objections.append(guard.crowded(node))
         found = guard.strictest(objections)
@@ -253,7 +261,7 @@ class Admission:
             return found
         spares = []
         for loss in losses:
-            spare = self._spares.find(guard, request, loss, pick.alternates, free, demand)
+            spare = self._spares.find(guard, one, loss, pick.alternates, free, demand, whole)
             if spare is None:
                 objections.append(guard.homeless(host, loss))
             else:
@@ -262,7 +270,9 @@ class Admission:
         if found is not None:
             return found
         until = self._clock() + self._booking_timeout_s
-        admitted = Admitted(pick.instance_uuid, node, demand, spares, until, hardware, group)
+        admitted = Admitted(
+            pick.instance_uuid, node, demand, spares, until, hardware, group or requests.bound_in(request)
+        )
         guard.admit(admitted)
         return admitted
 
@@ -320,6 +330,10 @@ class Admission:
 
 def _plus(one: Amount, other: Amount) -> Amount:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _times(number: int, one: Amount) -> Amount:
+    return number * one[0], number * one[1], number * one[2]
 
 
 def _minus(one: Amount, other: Amount) -> Amount:

@@ -34,7 +34,7 @@ class Loss:
     :param problem: why there is no plan; "" if there is one
     :param reserved: what the plan, and instances that were admitted since, put on nodes of other hosts
     :param hardware: their guests, where some of those on a node have cells or devices
-    :param groups: uuids of the groups whose members stay apart, of those that are put on a node
+    :param groups: uuids of the groups whose members stay apart, or on one host, of those that are put on a node
     """
 
     name: str
@@ -88,7 +88,8 @@ class Admitted:
 
     :param until: monotonic seconds; if no proof has seen it until then, it has not come
     :param hardware: its request, if it has cells or devices. No other guest of the same loss has its place there then
-    :param group: uuid of its group, if its members stay apart
+    :param group: uuid of its group, if its members stay apart, or on one host
+    :param brought: the losses and nodes for which it is the first member of its group
     """
 
     uuid: str
@@ -98,6 +99,7 @@ class Admitted:
     until: float = math.inf
     hardware: Hardware | None = None
     group: str | None = None
+    brought: list[tuple[Loss, Node]] = dataclasses.field(default_factory=list)
 
 
 class Guard:
@@ -323,6 +325,7 @@ class Guard:
             if admitted.group is not None and admitted.group not in loss.groups.get(spare, ()):
                 loss.groups[spare] = loss.groups.get(spare, frozenset()) | {admitted.group}
                 self._members.add(spare, admitted.group)
+                admitted.brought.append((loss, spare))
             if spare not in self._most and len(self._most) < _LOOKED:
                 self._most.append(spare)
 
@@ -333,6 +336,7 @@ class Guard:
                 self._reserve(loss, spare, each.demand, -1)
                 if each.hardware is not None and loss.hardware.get(spare) is each.hardware:
                     self._hardware.take(spare, loss.hardware.pop(spare))
+            for loss, spare in each.brought:
                 if each.group is not None and each.group in loss.groups.get(spare, ()):
                     loss.groups[spare] -= {each.group}
                     self._members.take(spare, each.group)

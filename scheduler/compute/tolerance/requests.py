@@ -40,9 +40,30 @@ def apart_in(request: RequestSpec) -> str | None:
     return request.group_uuid if instance_group.ANTI_AFFINITY in request.group_policies else None
 
 
-def alone(request: RequestSpec) -> RequestSpec:
-    """Return the request for one instance, on any host."""
-    return dataclasses.replace(request, instance_uuids=request.instance_uuids[:1], num_instances=1, requested_hosts=())
+def bound_in(request: RequestSpec) -> str | None:
+    """Return the uuid of the request's group, if its members must be on one host."""
+    return request.group_uuid if instance_group.AFFINITY in request.group_policies else None
+
+
+def alone(request: RequestSpec, uuid: str) -> RequestSpec:
+    """Return the request for one of its instances, on any host."""
+    return dataclasses.replace(request, instance_uuids=(uuid,), num_instances=1, requested_hosts=())
+
+
+def after(request: RequestSpec, lost: Collection[str], placed: Collection[tuple[str, str]]) -> RequestSpec:
+    """Return the request as it is when these hosts are lost: members on them do not bind it any more.
+
+    :param placed: (uuid, host) of members, of those that the request does not place
+    """
+    gone = {uuid for uuid, host in placed if host in lost} | {
+        uuid for uuid, host in request.group_places if host in lost
+    }
+    return dataclasses.replace(
+        *(request,),
+        group_members=request.group_members - gone,
+        group_hosts=request.group_hosts.difference(lost),
+        group_places=frozenset(pair for pair in request.group_places if pair[0] not in gone),
+    )
 
 
 def without(request: RequestSpec, hosts: Collection[str], nodes: Collection[Node]) -> RequestSpec:

@@ -25,14 +25,24 @@ class Spares:
         alternates: Sequence[Place],
         free: Mapping[Node, Amount],
         demand: Amount,
+        whole: Amount,
     ) -> Node | None:
         """Return a node that passes the filters, and would have room for the instance beside the plan of the loss.
 
         Best one that keeps this room for another loss already.
+
+        :param request: for this instance alone
+        :param whole: what it takes together with those that must be on its host
         """
-        if has_hardware(request):
-            return self._alone(guard, request, loss, demand)
-        group = requests.apart_in(request)
+        one = self._after(request, loss)
+        if has_hardware(one):
+            return self._alone(guard, one, loss, demand)
+        bound, group = requests.bound_in(one), requests.apart_in(one)
+        if bound is not None:
+            there = sorted(node for node, groups in loss.groups.items() if bound in groups)
+            if there:
+                return self._beside(one, loss, there[0], demand)
+            demand = whole
         # Where the loss brings another member of its group, it does not pass.
         members = {node for node, groups in loss.groups.items() if group in groups}
         sharing = [each for each in guard.sharing(loss, demand) if each not in members]
@@ -40,7 +50,7 @@ class Spares:
             if node_of(place) in sharing:
                 return node_of(place)
         if sharing:
-            shared = self._fleet.passing(requests.alone(request), sharing)
+            shared = self._fleet.passing(one, sharing)
             if shared is not None:
                 return shared
         for place in alternates:
@@ -50,15 +60,28 @@ class Spares:
         # Of all other hosts the filters know what is free.
         planned = self._fleet.free(loss.reserved)
         full = {node for node, free in planned.items() if not Guard.is_spare(loss, node, free, demand)}
-        found = self._fleet.look(requests.without(requests.alone(request), loss.hosts, full | members))
+        found = self._fleet.look(requests.without(one, loss.hosts, full | members))
         return found.picks[0].key if found.complete else None
 
-    def _alone(self, guard: Guard, request: RequestSpec, loss: Loss, demand: Amount) -> Node | None:
+    def _after(self, request: RequestSpec, loss: Loss) -> RequestSpec:
+        if not request.group_members and not request.group_hosts:
+            return request
+        members = request.group_members.difference(request.instance_uuids)
+        placed = self._fleet.consider(lambda candidates, _state: candidates.places_of(members))
+        return requests.after(request, loss.hosts, placed)
+
+    def _beside(self, request: RequestSpec, loss: Loss, node: Node, demand: Amount) -> Node | None:
+        """Return the node to which the loss brings the members of the group, if it takes one more."""
+        free = self._fleet.free([node])
+        if node not in free or not Guard.is_spare(loss, node, free[node], demand):
+            return None
+        return self._fleet.passing(request, [node])
+
+    def _alone(self, guard: Guard, one: RequestSpec, loss: Loss, demand: Amount) -> Node | None:
         """Return a node that passes the filters, and to which the loss brings no other guest: no other member, either.
 
         Only for that the filters answer exactly whether cells and devices suffice.
         """
-        one = requests.alone(request)
         sharing = [each for each in guard.sharing(loss, demand) if each not in loss.reserved]
         shared = self._fleet.passing(one, sharing) if sharing else None
         if shared is not None:

@@ -17,6 +17,8 @@ from scheduler.engine.prepared_request import PreparedRequest
 from scheduler.engine.supervision.supervision import WrongAnswer, is_ours
 from scheduler.engine.weighing import normalise
 
+_MOST = 1e100
+
 
 class Weights(NamedTuple):
     """Weights of some hosts from one weigher.
@@ -113,7 +115,15 @@ def _raw(prepared: PreparedRequest, each: BaseHostWeigher, hosts: Candidates) ->
 
 
 def _multiplier(each: BaseHostWeigher, hosts: Candidates) -> float | numpy.ndarray:
-    """:raises WrongAnswer: the multiplier is neither one finite number nor one for each host"""
+    """Return the multiplier, or one for each host; at most _MOST, so that sums of products stay finite.
+
+    :raises WrongAnswer: it is neither one finite number nor one for each host
+    """
+    found = _given(each, hosts)
+    return numpy.clip(found, -_MOST, _MOST) if isinstance(found, numpy.ndarray) else min(max(found, -_MOST), _MOST)
+
+
+def _given(each: BaseHostWeigher, hosts: Candidates) -> float | numpy.ndarray:
     if is_column_weigher(each):
         multiplier = each.multiplier(hosts)
         if not isinstance(multiplier, numpy.ndarray):

@@ -279,6 +279,18 @@ GROUPS = [
         ["b"],
     ),
     (
+        "affinity while a member moves",
+        filters.ServerGroupAffinityFilter,
+        {"group_policies": ["affinity"], "group_places": [(uuid(7), "b"), (uuid(7), "c")]},
+        [],
+    ),
+    (
+        "affinity while the requested instance moves",
+        filters.ServerGroupAffinityFilter,
+        {"group_policies": ["affinity"], "group_hosts": ["b"], "group_places": [(uuid(1000), "b"), (uuid(1000), "c")]},
+        ["b"],
+    ),
+    (
         "affinity with members that the sender has not seen placed",
         filters.ServerGroupAffinityFilter,
         {"group_policies": ["affinity"], **MEMBERS},

@@ -188,6 +188,14 @@ def test_rows_are_reused():
     assert ("new", {}, []) == (state.host, state.stats, state.aggregates)
 
 
+@pytest.mark.parametrize("column", ["stats", "metrics", "labels"])
+@pytest.mark.parametrize("text", ["5", "[1]", '"x"', "{", "[null]"])
+def test_what_no_agent_reports_is_left_out(column, text):
+    """Of a row that something else has written. The other values of the host count."""
+    state = factories.cache(node("a", **{column: text})).candidates(NOW_S).state(0)
+    assert ("a", {}, []) == (state.host, state.stats, state.metrics)
+
+
 def test_hosts_are_those_with_a_service():
     """A node without a service record is no candidate; it becomes one when the record comes, in any order."""
     cache = factories.cache(node("a"), node("b"), services=[Service("a")])

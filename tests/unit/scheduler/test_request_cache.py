@@ -431,3 +431,11 @@ def test_a_user_s_plugin_states_whether_it_is_cacheable() -> None:
 def test_what_depends_on_other_instances_has_no_key(properties: dict[str, Any]) -> None:
     """Another host's row may change the answer, so nothing is cached."""
     assert request_key(factories.request(**properties)) is None
+
+
+def test_a_text_and_a_boolean_of_an_image_are_not_alike() -> None:
+    """A filter may tell them apart, and must not be answered with what it has said about the other."""
+    keys = {
+        request_key(factories.request(image={"id": "i", "properties": {"secure": each}})) for each in (False, "False")
+    }
+    assert 2 == len(keys)

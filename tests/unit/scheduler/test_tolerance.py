@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -461,3 +462,47 @@ def test_two_members_get_no_place_together() -> None:
     with pytest.raises(errors.NoValidHost, match="would find no other host if"):
         member(stage, uuid(1))
     assert "b" == Stage(hosts, promise, aggregates=racks, groups=[[uuid(1)]]).build(2)
+
+
+def joining(
+    stage: Stage, policy: str, new: Sequence[str], placed: Mapping[str, str] = types.MappingProxyType({}), size: int = 2
+) -> list[str]:
+    """Return the hosts of new members, which one request asks for. :param placed: hosts of the other members"""
+    asked = spec(new[0], size) | {"num_instances": len(new), "instance_uuids": list(new)}
+    asked["instance_type"]["extra_specs"] = {}
+    group = {"group_uuid": uuid(800), "group_policies": [policy], "group_members": [*new, *placed]}
+    group |= {"group_hosts": sorted(set(placed.values())), "group_places": [list(pair) for pair in placed.items()]}
+    selections = stage.driver.select_destinations(None, RequestSpec.from_wire(asked, group))
+    return [each.host for each in selections]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize(("a", "c", "are_placed"), [(7, 7, False), (6, 8, True)])
+def test_members_that_stay_together_have_their_place_together(at_once: bool, a: int, c: int, are_placed: bool) -> None:
+    """Their lost host binds them no more. One of the others must have room for both: one each on a and c is no place."""
+    scope = aggregate(["b"], 1)
+    hosts: dict[str, list[int]] = {"a": [a], "b": [], "c": [c]}
+    promise = Tolerance(kind="aggregate", name=scope.name, policy=REFUSE)
+    stage, new = Stage(hosts, promise, aggregates=[scope]), [uuid(900), uuid(901)]
+    placed = {uuid(700): "b"}
+
+    def ask(names: Sequence[str]) -> None:
+        assert ["b"] * len(names) == joining(stage, "affinity", names, placed, size=1)
+        placed.update(dict.fromkeys(names, "b"))
+
+    if not at_once:
+        ask(new[:1])
+    asked = new if at_once else new[1:]
+    if are_placed:
+        ask(asked)
+    else:
+        with pytest.raises(errors.NoValidHost, match="would find no other host if"):
+            ask(asked)
+
+
+def test_members_apart_of_one_request_are_judged_one_by_one() -> None:
+    """If the second rack is lost, the host of the first member is no place for the other one."""
+    racks = [aggregate(["a"], 1, rack="r1"), aggregate(["b", "d"], 2, rack="r2")]
+    stage = Stage({"a": [], "b": [], "d": []}, Tolerance(label="rack", policy=REFUSE), aggregates=racks)
+    with pytest.raises(errors.NoValidHost, match="would find no other host if"):
+        joining(stage, "anti-affinity", [uuid(900), uuid(901)])

@@ -39,7 +39,7 @@ _MISSES = sa.select(sa.func.max(QUEUED.c.misses)).where(
     QUEUED.c.shape == sa.bindparam("of_shape"), QUEUED.c.not_before > sa.bindparam("lately", type_=models.Timestamp)
 )
 _DUE = (
-    sa.select(INSTANCES, QUEUED.c.wait_until, QUEUED.c.due_at, QUEUED.c.shape, QUEUED.c.refused_generation)
+    sa.select(INSTANCES, QUEUED.c.wait_until, QUEUED.c.due_at, QUEUED.c.shape)
     .join(QUEUED, QUEUED.c.instance_uuid == INSTANCES.c.uuid)
     .where(QUEUED.c.due_at <= _NOW)
     .order_by(INSTANCES.c.created_at, INSTANCES.c.launch_index, INSTANCES.c.uuid)
@@ -66,7 +66,6 @@ class DueBuild(InstanceRow, Protocol):
     wait_until: datetime.datetime
     due_at: datetime.datetime
     shape: str
-    refused_generation: int
 
 
 @dataclasses.dataclass(frozen=True)

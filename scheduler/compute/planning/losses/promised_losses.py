@@ -149,14 +149,14 @@ class Follower:
         return self._hardware[kinds]
 
     def groups_by_node(self, finding: Finding) -> dict[Node, frozenset[str]]:
-        """Return, for each node where a plan puts members of groups that stay apart, the uuids of these groups."""
+        """Return, for each node where a plan puts members of groups that stay apart, or on one host, the groups' uuids."""
         assert self.room is not None, "it has been looked at"
         found: dict[Node, frozenset[str]] = {}
         groups = self.room.group_of[finding.guests]
         if (groups == NO_GROUP).all():
             return found
         for group, row in zip(groups.tolist(), finding.places.tolist(), strict=False):
-            node, uuid = self.nodes[row], self._reader.apart_in(group)
+            node, uuid = self.nodes[row], self._reader.hard_group(group)
             if uuid is not None and node is not None:
                 found[node] = found.get(node, frozenset()) | {uuid}
         return found

@@ -43,7 +43,7 @@ class RoomReader:
         self._shapes = Shapes(self._asked)
         self._groups: dict[tuple[str, str | None], int] = {}
         #: The uuids of those whose members stay apart.
-        self._apart: dict[int, str] = {}
+        self._hard: dict[int, str] = {}
         self._kinds: list[Group] = []
         self._guests = Guests()
         self._unreadable: dict[int, str] = {}
@@ -218,9 +218,9 @@ class RoomReader:
             self.ruled[slot] = request
         guests.describe(slot, shape, group)
 
-    def apart_in(self, group: int) -> str | None:
-        """Return the uuid of a group of the room if its members stay apart on hosts; None otherwise."""
-        return self._apart.get(group)
+    def hard_group(self, group: int) -> str | None:
+        """Return the uuid of a group of the room if its members stay apart, or on one host; None otherwise."""
+        return self._hard.get(group)
 
     def _group(self, request: RequestSpec) -> int:
         policy = next((each for each in _HARD if each in request.group_policies), None)
@@ -229,8 +229,8 @@ class RoomReader:
         key = (request.group_uuid, policy)
         if key not in self._groups:
             self._groups[key] = len(self._kinds)
-            if policy == instance_group.ANTI_AFFINITY:
-                self._apart[len(self._kinds)] = request.group_uuid
+            if policy is not None:
+                self._hard[len(self._kinds)] = request.group_uuid
             most = {instance_group.AFFINITY: None, None: UNLIMITED}.get(policy, request.group_max_server_per_host)
             self._kinds.append(Group(most))
         return self._groups[key]

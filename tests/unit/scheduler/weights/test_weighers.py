@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy
 import pytest
 
@@ -11,6 +13,8 @@ from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from scheduler.compute import filters, weights
 from scheduler.compute.domain import ratio_options
 from scheduler.compute.drivers import loading
+from scheduler.engine.decide import decide
+from scheduler.engine.pipeline import prepare
 from scheduler.engine.weighing import weighers
 from tests import factories
 from tests.factories import NOW_S, PlacedInstance, aggregate, node, request, uuid
@@ -76,6 +80,19 @@ def test_default_multipliers(name):
     winner, multiplier = DEFAULTS[name]
     assert {"less": multiplier, "more": multiplier} == multipliers(each, hosts)
     assert winner == factories.decision(factories.pipeline([], [each]), hosts, request()).picks[0].key[0]
+
+
+def test_the_largest_multipliers_choose_no_host_that_was_dropped():
+    """Their sum would be infinite, as the score of such a host."""
+    metadata = {"ram_weight_multiplier": "-1.7e308", "disk_weight_multiplier": "-1.7e308"}
+    hosts = factories.candidates(
+        *(node("off"), node("on")),
+        services=[factories.Service("off", disabled=True), factories.Service("on")],
+        aggregates=[aggregate(["on"], 1, **metadata)],
+    )
+    configured = factories.pipeline([filters.ComputeFilter()], [weights.RAMWeigher(), weights.DiskWeigher()])
+    made = decide(configured, prepare(configured, request()), hosts, random.Random(1))
+    assert ["on"] == [pick.key[0] for pick in made.picks]
 
 
 @pytest.mark.parametrize(("key", "sign"), [("ram_weight_multiplier", 1), ("build_failure_weight_multiplier", -1)])
