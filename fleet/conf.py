@@ -194,8 +194,12 @@ def load_config(
     except IsADirectoryError as directory:
         raise SystemExit(f"{prog}: configuration file {directory.filename} is a directory, not a file") from None
     except UnicodeDecodeError:
-        raise SystemExit(f"{prog}: a configuration file is not a text file: {' '.join(argv)}") from None
-    except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.ConfigFilesPermissionDeniedError) as bad:
+        read = ", ".join(conf.config_file or ())
+        raise SystemExit(f"{prog}: a configuration file is not a text file: {read or ' '.join(argv)}") from None
+    except cfg.ConfigFilesPermissionDeniedError as denied:
+        advice = f"name one of your own with --config-file or {CONFIG_FILE_VARIABLE}; a client may use --url instead"
+        raise SystemExit(f"{prog}: {denied} (no permission to read); {advice}") from None
+    except (cfg.ConfigFileParseError, cfg.ConfigFileValueError) as bad:
         raise SystemExit(f"{prog}: {bad}") from None
     if setup_logging:
         _setup_logging(conf, prog)
@@ -278,6 +282,12 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
             oslo_messaging.TransportURL.parse(conf)
         except _UNKNOWN_NAMES:
             raise _dollar("transport_url") from None
+        except ValueError:
+            # The library's sentence may repeat a part of the password.
+            raise cfg.ConfigFileValueError(
+                "Option [DEFAULT] transport_url is no URL such as rabbit://USER:PASSWORD@HOST:5672/; "
+                "in a password write %2F for /, %23 for #, %3F for ?, %40 for @"
+            ) from None
 
 
 def read_section(options: Mapping[str, Any], section: str) -> None:

@@ -140,9 +140,11 @@ def contradictions(conf: cfg.ConfigOpts, with_database: bool = True) -> list[Fin
         text = f"service_down_time is not larger than report_interval: {conf.service_down_time} s is used instead"
         found.append(findings.doubtful(CHECK, text, "Let service_down_time be several times report_interval."))
     url = oslo_messaging.TransportURL.parse(conf)
-    if not url.hosts and url.transport == "rabbit":
+    location = conf.get_location("transport_url")
+    is_set = location is not None and location.location is not cfg.Locations.opt_default
+    if is_set and not url.hosts and url.transport == "rabbit":
         found.append(
-            findings.doubtful(CHECK, "transport_url is not set: a broker on this machine is used", "Set transport_url.")
+            findings.doubtful(CHECK, "transport_url names no host: a broker on this machine is used", "Name it.")
         )
     if with_database:
         found += _database(conf, url.transport)

@@ -6,6 +6,7 @@ The ``main`` module of each program checks them at its start. The error lists th
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import oslo_messaging
@@ -13,20 +14,23 @@ from oslo_config import cfg
 
 from fleet import conf as fleet_conf
 from fleet import errors
+from fleet.rpc import transport
 
 _BROKER = "such as transport_url = rabbit://USER:PASSWORD@HOST:5672/"
 _DATABASE = "such as connection = postgresql+psycopg2://USER:PASSWORD@HOST/fleet"
 
 
 def broker(conf: cfg.ConfigOpts) -> None:
-    """Require that ``transport_url`` is set. The library's default is a broker on this machine.
+    """Require that ``transport_url`` is set, and has a driver. The library's default is a broker on this machine.
 
-    :raises errors.NotConfigured:
+    :raises errors.NotConfigured: errors.ConfigError:
     """
-    oslo_messaging.TransportURL.parse(conf)  # registers the option
+    with contextlib.suppress(oslo_messaging.InvalidTransportURL):
+        oslo_messaging.TransportURL.parse(conf)  # registers the option
     place = conf.get_location("transport_url")
     if place is None or place.location is cfg.Locations.opt_default or not conf.transport_url:
         raise errors.NotConfigured(option="[DEFAULT] transport_url", files=files(conf), example=_BROKER)
+    transport.get_transport(conf).cleanup()
 
 
 def database(conf: cfg.ConfigOpts) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import oslo_messaging
 from oslo_config import cfg
 
+from fleet import errors
 from fleet.rpc import nova_broker, oslo_drivers
 from fleet.rpc.rabbit import broker_refusals, defaults
 from fleet.rpc.rabbit.conf import LEAN, OPTIONS
@@ -21,8 +22,14 @@ _LEAN_SCHEME = "fleet-rabbit"
 
 
 def get_transport(conf: cfg.ConfigOpts) -> oslo_messaging.RPCTransport:
-    """Return the transport that ``transport_url`` names."""
-    return oslo_messaging.get_rpc_transport(conf, parse_url(conf), allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    """Return the transport that ``transport_url`` names. :raises errors.ConfigError: it names none"""
+    try:
+        return oslo_messaging.get_rpc_transport(conf, parse_url(conf), allowed_remote_exmods=ALLOWED_REMOTE_EXMODS)
+    except (oslo_messaging.InvalidTransportURL, oslo_messaging.DriverLoadFailure, ImportError):
+        scheme, is_url, _rest = str(conf.transport_url).partition("://")
+        which = f"is for {scheme}, of which no driver is installed" if is_url else "is no URL"
+        reason = f"{which}; it begins with rabbit://, or with local:// for one machine"
+        raise errors.ConfigError(option="[DEFAULT] transport_url", reason=reason) from None
 
 
 def parse_url(conf: cfg.ConfigOpts, text: str | None = None) -> oslo_messaging.TransportURL:

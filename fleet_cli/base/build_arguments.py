@@ -194,7 +194,10 @@ def flavor(text: str) -> str | dict[str, int]:
     """An argparse type: a flavor's name, or inline sizes."""
     if "=" not in text:
         return text
-    sizes = dict(argument_types.pair(part) for part in text.split(","))
+    pairs = [argument_types.pair(part) for part in text.split(",")]
+    sizes = dict(pairs)
+    if len(sizes) < len(pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} names a size twice")
     unknown = ", ".join(sorted(set(sizes) - set(_SIZES)))
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown}: a flavor has only {', '.join(_SIZES)}")

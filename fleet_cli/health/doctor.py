@@ -82,8 +82,8 @@ def trust(conf: cfg.ConfigOpts) -> list[Finding]:
     """Check the certificate of the configured database, if there is one."""
     try:
         tls.require_trusted(conf.database.connection or "sqlite://")
-    except errors.ConfigError as untrusted:
-        return [findings.bad("database", untrusted.message, tls.ADVICE)]
+    except errors.ConfigError as unusable:
+        return [findings.bad("database", unusable.message, tls.advice(unusable))]
     return []
 
 

@@ -15,7 +15,7 @@ from fleet.objects.answers.hosts import AggregateView
 from fleet_cli.base import command, listing
 
 COLUMNS = ("name", "uuid", "hosts", "metadata")
-_AGGREGATE = command.argument("aggregate", help="Name or uuid.")
+_AGGREGATE = command.argument("aggregate", help="Its name; of one that exists, its uuid will do.")
 _METADATA = (
     command.argument(
         "--property",

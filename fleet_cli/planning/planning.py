@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from oslo_config import cfg
@@ -18,6 +18,7 @@ from fleet.db.engine.database import Database
 from fleet.db.feed import domains, feed_queries
 from fleet.db.feed.feed import ChangeFeed, Changes
 from fleet.db.operations import tolerances
+from fleet.db.schema import schema
 from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import volumes
 from fleet.json_codec import JSONMapping, JSONObject
@@ -69,11 +70,16 @@ def volumes_of(conf: cfg.ConfigOpts, hosts: Iterable[str], command: str) -> Sequ
         return [row for host in hosts for row in database.read(volumes.list_all, host=host)]
 
 
-def _database(conf: cfg.ConfigOpts, command: str) -> contextlib.AbstractContextManager[Database]:
-    """:raises connection.CommandFailed: no database is configured"""
+@contextlib.contextmanager
+def _database(conf: cfg.ConfigOpts, command: str) -> Iterator[Database]:
+    """:raises connection.CommandFailed: no database is configured
+    :raises errors.SchemaMismatch:
+    """
     if not conf.database.connection:
         raise connection.CommandFailed(f"{command} reads the database: set {_DATABASE} in the configuration file")
-    return Database(conf).disposed()
+    with Database(conf).disposed() as database:
+        schema.check(database)
+        yield database
 
 
 def of_instance(conductor: Calls, uuid_: str) -> Demand:

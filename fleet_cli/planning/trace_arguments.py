@@ -90,6 +90,8 @@ def _read(parsed_args: argparse.Namespace) -> tuple[list[traces.TraceRequest], d
     # Checked before the other files, which are looked for beside it.
     _require_file(parsed_args.trace)
     flavor_map = parsed_args.flavor_map or parsed_args.trace.parent / "flav_map.txt"
+    if parsed_args.flavor_map is None and not flavor_map.exists():
+        raise connection.CommandFailed(f"{flavor_map} is not there: name the sizes of the flavors with --flavor-map")
     flavors = traces.read_flavors(flavor_map, parsed_args.disk)
     bins: dict[int, float] = {}
     if parsed_args.lifetimes:

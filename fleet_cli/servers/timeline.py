@@ -141,7 +141,7 @@ def _line(event: JSONMapping, began: datetime.datetime, server: str) -> JSONObje
 def _now(instance: JSONMapping, began: datetime.datetime, agent: str) -> JSONObject:
     since = instance["updated_at"] or began.isoformat()
     building = instance["vm_state"] in (states.BUILDING, volume_states.CREATING)
-    until = f"; given up at {instance['deadline']}" if building and instance["deadline"] else ""
+    until = f"given up at {instance['deadline']}" if building and instance["deadline"] else ""
     looked_at = f"looked at again at {instance['step_deadline']}" if instance["step_deadline"] else ""
     return {
         "time": since,
@@ -154,7 +154,7 @@ def _now(instance: JSONMapping, began: datetime.datetime, agent: str) -> JSONObj
         "step": instance["task_state"],
         "outcome": "under way",
         "duration_s": None,
-        "message": f"{looked_at}{until}",
+        "message": "; ".join(filter(None, (looked_at, until))),
     }
 
 

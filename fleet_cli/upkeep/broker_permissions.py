@@ -53,6 +53,11 @@ class Permissions(command.Command):
         oslo_messaging.get_rpc_transport(conf)
         exchange = conf.control_exchange
         role = AGENTS[service](exchange, hosts) if hosts else SERVICES[service](exchange)
-        vhost = parsed_args.vhost or oslo_messaging.TransportURL.parse(conf).virtual_host or "/"
+        url = oslo_messaging.TransportURL.parse(conf)
+        if parsed_args.vhost is None and url.transport != "rabbit":
+            raise connection.CommandFailed(
+                "transport_url is not that of a RabbitMQ: name the virtual host with --vhost"
+            )
+        vhost = parsed_args.vhost or url.virtual_host or "/"
         user = parsed_args.user or "-".join(["fleet", service, *hosts[:1]])
         print("\n".join(permissions.commands(role, user, vhost)), file=self.app.stdout)

@@ -54,8 +54,8 @@ def of_database(conf: cfg.ConfigOpts) -> list[Finding]:
     except errors.SchemaMismatch as mismatch:
         differ = "the database is at {found}, this release needs {expected}".format(**mismatch.kwargs)
         return [findings.bad("schema", differ, str(mismatch.kwargs["advice"]))]
-    except errors.ConfigError as untrusted:
-        return [findings.bad("database", untrusted.message, tls.ADVICE)]
+    except errors.ConfigError as unusable:
+        return [findings.bad("database", unusable.message, tls.advice(unusable))]
     except errors.DatabaseError as unusable:
         return [findings.bad("database", unusable.message, "Check [database] connection, and that it runs.")]
 

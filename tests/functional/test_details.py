@@ -58,7 +58,7 @@ def test_a_resize_keeps_them(conductor: Conductor) -> None:
     conductor.claim(uuid, "a1")
     conductor.finish(uuid, "a1")
     change(conductor, uuid, metadata={"late": "yes"}, add_tags=["c"])
-    conductor.operator.resize_instance(uuid, {"vcpus": 2, "memory_mb": 2048})
+    conductor.operator.resize_instance(uuid, {"vcpus": 2, "memory_mb": 2048, "root_gb": 10})
     found = details(conductor, uuid)
     assert ("yes", ["a", "b", "c"]) == (found["metadata"]["late"], found["tags"])
 

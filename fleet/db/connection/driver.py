@@ -15,7 +15,8 @@ import sqlalchemy as sa
 
 from fleet import errors
 
-_EXTRAS = {"postgresql": "postgresql", "mysql": "mariadb"}
+_EXTRAS = {"psycopg2": "postgresql", "pymysql": "mariadb"}
+_ADVICE = {"postgresql": "write postgresql+psycopg2://", "mysql": "write mysql+pymysql://"}
 
 
 def require(connection: str, option: str = "[database] connection") -> None:
@@ -25,7 +26,7 @@ def require(connection: str, option: str = "[database] connection") -> None:
     """
     try:
         url = sa.make_url(connection)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         # ``tls.require_trusted`` reports an invalid URL.
         return
     if url.get_backend_name() == "mariadb":
@@ -36,10 +37,13 @@ def require(connection: str, option: str = "[database] connection") -> None:
         _arguments, options = url.get_dialect()().create_connect_args(url)
         _require_options(url, module, options)
     except ImportError as missing:
-        extra = _EXTRAS.get(url.get_backend_name())
-        advice = f"; install it with: pip install '.[{extra}]' in the directory of the source" if extra else ""
+        advice = _ADVICE.get(url.get_backend_name(), "")
+        if url.get_driver_name() in _EXTRAS:
+            advice = (
+                f"install it with: pip install '.[{_EXTRAS[url.get_driver_name()]}]' in the directory of the source"
+            )
         raise errors.ConfigError(
-            option=option, reason=f"needs a driver that is not installed ({missing}){advice}"
+            option=option, reason=f"needs a driver that is not installed ({missing}){advice and f'; {advice}'}"
         ) from None
     except sa.exc.NoSuchModuleError:
         raise _unknown(url, option) from None

@@ -20,7 +20,8 @@ _REFUSALS = (
     "doesn't support it",
     "tls",
 )
-ADVICE = (
+_UNTRUSTED = "leads to no trusted connection"
+_CERTIFICATE = (
     "The certificate must be for the host that [database] connection names, and signed by the authority given there."
 )
 _POSTGRESQL = "add ?sslmode=verify-full&sslrootcert=FILE with the authority that signed its certificate"
@@ -31,7 +32,7 @@ def weakness(connection: str) -> tuple[str, str] | None:
     """Return how ``[database] connection`` lacks protection, and advice; None if it is protected or local."""
     try:
         url = sa.make_url(connection)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         return None
     hosts = [part for value in (url.host, url.query.get("host")) for part in _each(value)]
     if url.get_backend_name() not in ("postgresql", "mysql", "mariadb") or all(map(is_loopback, hosts)):
@@ -84,7 +85,12 @@ def require_trusted(connection: str) -> None:
     else:
         return
     if reason:
-        raise errors.ConfigError(option="[database] connection", reason=f"leads to no trusted connection: {reason}")
+        raise errors.ConfigError(option="[database] connection", reason=f"{_UNTRUSTED}: {reason}")
+
+
+def advice(wrong: errors.ConfigError) -> str:
+    """Return what to do about an option of the database that cannot be used."""
+    return _CERTIFICATE if _UNTRUSTED in wrong.message else "Correct [database] connection."
 
 
 def _parsed(connection: str) -> sa.URL:

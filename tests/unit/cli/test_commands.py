@@ -166,6 +166,7 @@ def test_boot_prints_warnings(run) -> None:
     ("text", "complaint"),
     [
         pytest.param("cpus=2", "cpus: a flavor has only", id="no such size"),
+        pytest.param("vcpus=1,vcpus=2", "names a size twice", id="twice"),
         pytest.param("vcpus=two", "must be a whole number from 0, got 'two'", id="not a number"),
     ],
 )

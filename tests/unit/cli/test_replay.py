@@ -31,7 +31,7 @@ def written(directory: pathlib.Path, **changed: str | bytes | None) -> pathlib.P
 
 BAD = [
     ("no trace", {"trace": None}, "trace.txt: No such file or directory"),
-    ("no flavors", {"flav_map": None}, "flav_map.txt: No such file or directory"),
+    ("no flavors", {"flav_map": None}, "flav_map.txt is not there: name the sizes of the flavors with --flavor-map"),
     ("an image", {"trace": b"\x89PNG\r\n\x00\x00"}, "trace.txt, line 1: it is not a text file"),
     ("other text", {"trace": "To be or not to be,\n"}, "trace.txt, line 1: it is not a time, a space and tokens"),
     ("nothing", {"trace": ""}, "trace.txt: it has no requests"),

@@ -11,6 +11,8 @@ import pytest
 from oslo_config import cfg
 
 from fleet import conf as fleet_conf
+from fleet import errors
+from fleet.checks import required
 
 WRONG = [
     ("out of range", "report_interval = 0"),
@@ -179,3 +181,28 @@ def test_what_is_no_configuration_file(tmp_path: pathlib.Path, content: bytes | 
         path.write_bytes(content)
     with pytest.raises(SystemExit, match=f"^fleet-test: .*{reason.format(path=path)}$"):
         fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False)
+
+
+def test_a_password_that_breaks_its_url(tmp_path: pathlib.Path) -> None:
+    """The option is named, and what to write; the password is not."""
+    path = tmp_path / "fleet.conf"
+    path.write_text("[DEFAULT]\ntransport_url = rabbit://fleet:secret/cd@127.0.0.1:5672/\n")
+    with pytest.raises(SystemExit, match=r"Option \[DEFAULT\] transport_url is no URL .* %2F for /") as refused:
+        fleet_conf.load_config(["--config-file", str(path)], "fleet-test", conf=cfg.ConfigOpts(), setup_logging=False)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", "transport_url is not set"),
+        ("foo://fleet:secret@h/", "is for foo, of which no driver is installed"),
+        ("fleet:secret", "transport_url is no URL"),
+    ],
+)
+def test_a_broker_that_cannot_be_used(tmp_path: pathlib.Path, url: str, reason: str) -> None:
+    path = tmp_path / "fleet.conf"
+    path.write_text(f"[DEFAULT]\ntransport_url = {url}\n")
+    with pytest.raises(errors.FleetError, match=reason) as refused:
+        required.broker(_load(path))
+    assert "secret" not in refused.value.message

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fleet import errors
-from fleet.db.connection import driver
+from fleet.db.connection import driver, tls
 from fleet.db.nova.database import NovaDatabase
 
 MISSING = [
@@ -82,3 +82,21 @@ def test_a_url_of_nova(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.ConfigError, match=r"^Option \[nova\] api_connection ") as refused:
         NovaDatabase(url, "[nova] api_connection")
     assert ("[database]" in refused.value.message, "secret" in refused.value.message) == (False, False)
+
+
+def test_another_driver_of_a_database_is_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(errors.ConfigError, match="write postgresql.psycopg2://"):
+        driver.require("postgresql+psycopg://u@h/x")
+
+
+def test_a_url_whose_port_is_no_number() -> None:
+    """:func:`tls.require_trusted` names the option."""
+    url = "postgresql+psycopg2://u:secret@h:abc/x"
+    driver.require(url)
+    assert tls.weakness(url) is None
+    with pytest.raises(errors.ConfigError, match="is not a URL such as") as refused:
+        tls.require_trusted(url)
+    assert "secret" not in refused.value.message
+    assert "Correct [database] connection." == tls.advice(refused.value)

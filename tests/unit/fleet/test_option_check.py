@@ -74,7 +74,7 @@ CONTRADICTIONS = [
     ("good", "", "sqlite://", "fake://", []),
     ("no database", "", "", "fake://", ["connection is not set"]),
     ("a file behind a broker", "", "sqlite:////f", "rabbit://localhost/", ["SQLite file"]),
-    ("no broker named", "", "postgresql:///d", None, ["transport_url is not set"]),
+    ("no host named", "", "postgresql:///d", "rabbit:///", ["transport_url names no host"]),
     (
         "a broker elsewhere, in the clear",
         "",
