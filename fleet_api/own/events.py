@@ -156,7 +156,7 @@ class Events:
     ) -> Iterator[bytes]:
         """Yield the texts of events until the process ends. :param earlier: events that come first"""
         sees_all = identity.sees_all(request)
-        first = "".join(_text(each["kind"], _shown(each, sees_all), position) for each in earlier)
+        first = "".join(_texts(earlier, sees_all, position))
         yield f"retry: {_RETRY_MS}\n\n{first}".encode()
         known: set[tuple[str, int]] = {(each["kind"], each["id"]) for each in earlier}
         hosts: dict[str, tuple[str, str]] | None = None
@@ -178,7 +178,7 @@ class Events:
                 position = found["position"]
                 fresh = [each for each in found["events"] if (each["kind"], each["id"]) not in known]
                 known = {(each["kind"], each["id"]) for each in found["events"]}
-                lines += [_text(each["kind"], _shown(each, sees_all), position) for each in fresh]
+                lines += _texts(fresh, sees_all, position)
             except (errors.FleetError, oslo_messaging.MessagingException, Fault) as failure:
                 # A Fault: the broker is known to be away, so no conductor was asked.
                 LOG.warning("A stream of events waits for the conductor: %s", failure)
@@ -210,6 +210,12 @@ class Events:
 
 def _shown(event: Mapping[str, object], sees_all: bool) -> dict[str, object]:
     return {name: value for name, value in event.items() if sees_all or name not in _OF_HOSTS}
+
+
+def _texts(found: Sequence[JSONMapping], sees_all: bool, position: Mapping[str, int]) -> Iterator[str]:
+    """Yield the events of one reading. Only the last one has the id: a client that was cut off before gets all again."""
+    for number, each in enumerate(found, 1):
+        yield _text(each["kind"], _shown(each, sees_all), position if number == len(found) else None)
 
 
 def _text(kind: str, data: Mapping[str, object], position: Mapping[str, int] | None = None) -> str:
