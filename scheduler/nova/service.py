@@ -69,7 +69,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigError(option="[message_signing]", reason="must not be set, as nova signs no messages")
     try:
         get_transport(conf).cleanup()
-    except (ValueError, oslo_messaging.MessagingException):
+    except (ValueError, errors.ConfigError):
         # The library's own sentence may repeat a password.
         reason = "is no URL of a message broker, such as rabbit://nova:PASSWORD@HOST:5672/"
         raise errors.ConfigError(option="[nova] transport_url", reason=reason) from None
