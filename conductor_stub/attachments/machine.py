@@ -163,5 +163,4 @@ def _add_event(
     instance = instances.get(tx, row.instance_uuid)
     where = {"host": instance.host, "node": instance.node, "attempt": instance.attempt, "request_id": row.request_id}
     event = _EVENTS[status or row.status]
-    add = history.add_event if result == history.SUCCESS else history.add_failure
-    add(tx, row.instance_uuid, event, now=ctx.now, result=result, message=message, **where)
+    history.add_outcome(tx, row.instance_uuid, event, now=ctx.now, result=result, message=message, **where)

@@ -61,7 +61,7 @@ def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: 
     record = move.record
     if (record.migration_type, record.status) in _UNTIL_DONE:
         told = {"host": host, "attempt": move.attempt, "request_id": ctx.request_id, **failure.event()}
-        history.add_failure(tx, move.instance.uuid, record.migration_type, now=ctx.now, **told)
+        history.add_outcome(tx, move.instance.uuid, record.migration_type, now=ctx.now, **told)
         return None
     if record.status == move_states.RESUMING and record.deadline is not None and ctx.now < record.deadline:
         return None

@@ -145,7 +145,7 @@ def done(tx: Transaction, report: PowerReport, ctx: StepContext) -> bool:
         return False
     found: dict[str, object] = {"power_state": report.power_state}
     if report.failure and (row.task_state, report.power_state) == (states.SHELVING_OFFLOADING, states.NOSTATE):
-        # The guest is gone, but something of it is left: nobody may start it before the host has ended the offload.
+        # The driver has removed the guest, and not all of its files: no task may start it before the host ends the offload.
         _set(tx, row, ctx, **found, step_deadline=ctx.due(ctx.limits.placing_timeout_s))
         _add_event(tx, row, ctx, "failed", report.failure)
     elif report.failure:
@@ -218,8 +218,9 @@ def _add_event(
     tx: Transaction, row: RequestedInstance, ctx: StepContext, result: str = history.SUCCESS, message: str = ""
 ) -> None:
     event, where = states.POWER_TASKS[str(row.task_state)], {"host": row.host, "node": row.node, "attempt": row.attempt}
-    add = history.add_event if result == history.SUCCESS else history.add_failure
-    add(tx, row.uuid, event, now=ctx.now, result=result, message=message, request_id=ctx.request_id, **where)
+    history.add_outcome(
+        tx, row.uuid, event, now=ctx.now, result=result, message=message, request_id=ctx.request_id, **where
+    )
 
 
 def _set(tx: Transaction, row: RequestedInstance, ctx: StepContext, **values: object) -> RequestedInstance:

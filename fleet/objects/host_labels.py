@@ -58,7 +58,7 @@ def effective(reported: object, administered: Mapping[str, str] | None) -> dict[
     :param administered: column ``labels`` of a row
     """
     known = dict(reported) if isinstance(reported, Mapping) else {}
-    known.update(administered or {})
+    known.update(administered if isinstance(administered, Mapping) else {})
     return {key: known[key] for key in sorted(known) if isinstance(known[key], str) and known[key]}
 
 

@@ -533,7 +533,7 @@ def test_an_evacuation_that_fails_tries_the_next_host(stage: Stage) -> None:
 
 
 def test_a_host_that_counts_as_dead_does_not_fail_its_evacuation(stage: Stage) -> None:
-    """Its agent may live, and belong to somebody else: the destination may be starting the guest."""
+    """Its agent may still send reports, also forged ones, while the destination starts the guest."""
     stage.evacuate("h2", "h3")
     stage.claim("h2")
     before = stage.used()

@@ -288,7 +288,7 @@ def test_a_repeated_request_has_its_first_addresses(conductor: Conductor) -> Non
 
 
 def test_a_refused_request_leaves_released_addresses_for_last(conductor: Conductor) -> None:
-    """Otherwise whoever is refused often enough gets the address that another guest has just released."""
+    """Otherwise a project could send requests that are refused until the next address is the one just released."""
     a_network(conductor.database)
     (uuid,) = conductor.create(networks="auto")
     conductor.termination.terminate(functional.context(), [uuid])

@@ -261,7 +261,7 @@ def test_one_that_has_kept_its_host_starts_there(database: Database) -> None:
 
 
 def test_it_leaves_after_a_time(database: Database) -> None:
-    """Or when the administrator says so."""
+    """The sweeper offloads it after shelved_offload_time; the administrator's request offloads it at once."""
     conductor = a_conductor(database, 50)
     uuid = running(conductor)
     conductor.operator.shelve_instance(uuid)

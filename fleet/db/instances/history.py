@@ -69,9 +69,9 @@ def add_event(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime,
     tx.defer_insert(EVENTS, {**_EVENT, "instance_uuid": uuid, "event": event, "created_at": now, **columns})
 
 
-def add_failure(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime, **columns: object) -> None:
+def add_outcome(tx: Transaction, uuid: str, event: str, *, now: datetime.datetime, **columns: object) -> None:
     """As :func:`add_event`, for work that is repeated until it succeeds: the event of the same failure gets a new time."""
-    last = tx.execute(_LAST, {"wanted": uuid}).one_or_none()
+    last = tx.execute(_LAST, {"wanted": uuid}).one_or_none() if columns["result"] != SUCCESS else None
     if last is not None and (last.event, last.result, last.message) == (event, columns["result"], columns["message"]):
         tx.update(EVENTS, last.id, {"created_at": now})
     else:

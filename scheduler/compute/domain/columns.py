@@ -161,7 +161,6 @@ def bridges(stats: object) -> frozenset[str]:
 def labels(stats: object, administered: Mapping[str, str] | None) -> Labels:
     """Return the labels of a host as pairs, in the order of their keys."""
     reported = stats.get(host_labels.LABELS) if stats and isinstance(stats, Mapping) else None
-    administered = administered if isinstance(administered, Mapping) else None
     if not reported and not administered:
         return ()
     return tuple(host_labels.effective(reported, administered).items())

@@ -145,14 +145,14 @@ class Admission:
             if guard is None:
                 return ""
             admitted: list[Admitted] = []
-            free = self._free(made)
+            free, whole = self._free(made), _times(len(made.picks), demand)
             try:
                 for pick in made.picks:
                     if pick.key not in free:
                         continue
                     # As if it was booked.
                     free[pick.key] = _minus(free[pick.key], demand)
-                    found = self._admit(guard, request, pick, free, demand, _times(len(made.picks), demand))
+                    found = self._admit(guard, request, pick, free, demand, whole)
                     if isinstance(found, Objection):
                         return _reason(found)
                     admitted.append(found)

@@ -434,7 +434,7 @@ def test_what_depends_on_other_instances_has_no_key(properties: dict[str, Any]) 
 
 
 def test_a_text_and_a_boolean_of_an_image_are_not_alike() -> None:
-    """A filter may tell them apart, and must not be answered with what it has said about the other."""
+    """A filter may pass one and drop the other: the cache must not return the answer for one to the other."""
     keys = {
         request_key(factories.request(image={"id": "i", "properties": {"secure": each}})) for each in (False, "False")
     }

@@ -81,7 +81,7 @@ class ImageCache:
 
     @contextlib.contextmanager
     def _ready(self, record: ImageRecord, room: image.Room) -> Iterator[pathlib.Path]:
-        """Yield the base, which nobody removes meanwhile."""
+        """Yield the base of an image. No thread removes it from the cache within the block."""
         if not _UUID.fullmatch(record.uuid):
             raise errors.ImageUnacceptable(image_id=record.uuid, reason="has no uuid")
         base = self._directory / record.uuid

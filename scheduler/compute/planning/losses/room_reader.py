@@ -42,7 +42,7 @@ class RoomReader:
     def _begin(self) -> None:
         self._shapes = Shapes(self._asked)
         self._groups: dict[tuple[str, str | None], int] = {}
-        #: The uuids of those whose members stay apart.
+        #: The uuids of those whose members stay apart, or on one host.
         self._hard: dict[int, str] = {}
         self._kinds: list[Group] = []
         self._guests = Guests()

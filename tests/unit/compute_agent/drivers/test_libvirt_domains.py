@@ -703,8 +703,8 @@ def test_disks_come_to_another_host(two_hosts: TwoHosts) -> None:
 
 
 def test_a_host_that_moves_a_guest_opens_nothing_that_the_guest_prints(two_hosts: TwoHosts) -> None:
-    """libvirtd, which is root, would open whatever a disk's header names there. Nor is a disk there that the guest still
-    writes."""
+    """libvirtd runs as root, and opens each file that a disk header in the pool names. So the pool has neither the console
+    log nor a disk while the guest writes to it."""
     hosts, opened = two_hosts, two_hosts.source.directory(two_hosts.guest) / "opened"
     (hosts.source.directory(hosts.guest) / "console.log").write_bytes(b"QFI\xfb")
     constant = {"base", "seed.iso"}
