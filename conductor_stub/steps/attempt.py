@@ -35,6 +35,7 @@ class Failure:
     """The failure of an attempt: its step, the name and message of the error, and the seconds that it had run.
 
     :param leaves: of a volume: data of the attempt may be on the pool still
+    :param size_gb: of an extension: the size in GiB that the data have, if it is above the ledger's
     """
 
     step: str
@@ -42,6 +43,7 @@ class Failure:
     message: str
     duration_s: float | None = None
     leaves: bool = False
+    size_gb: int | None = None
 
     def event(self) -> dict[str, object]:
         """Columns of the event that records it."""

@@ -12,7 +12,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, views
+from conductor_stub.volumes import claims, deletion, views
 from conductor_stub.volumes.creation import FIRST_ATTEMPT, VolumeCreation
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, volume_states
@@ -74,7 +74,7 @@ class ExistingIntake:
         found = self._database.read(volumes.find, name)
         subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
         ctx = self._placement.step_context(context)
-        row = self._acts.write(context, "volume.unmanage", subject, shown, claims.begin_unmanaging, found.uuid, ctx)
+        row = self._acts.write(context, "volume.unmanage", subject, shown, deletion.begin_unmanaging, found.uuid, ctx)
         LOG.info("Volume %s is managed no longer", row.name)
         self._placement.notify(context.about(volume=row.uuid, attempt=row.attempt, host=row.host), row)
         return views.of_volume(row)

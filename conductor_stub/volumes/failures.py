@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims
+from conductor_stub.volumes import claims, ends, extension
 from conductor_stub.volumes.machine import SETTLED, VolumeMachine, VolumeTimeout, give_up, listed
 from fleet import errors, failpoints, states, volume_states
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.tables.volumes import VolumeRow
-from fleet.db.volumes import pools, volumes
+from fleet.db.volumes import volumes
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, location
 from fleet.objects.plans import TriedPool
@@ -38,10 +38,10 @@ def fail(tx: Transaction, attempt: Attempt, status: str, failure: Failure, ctx: 
     :raises errors.NotFound:
     """
     row = volumes.lock(tx, attempt.uuid)
-    if not claims.is_due_from(row, attempt, status) or row.step == volume_states.REMOVING:
+    if not ends.is_due_from(row, attempt, status) or row.step == volume_states.REMOVING:
         return None
     if status == volume_states.EXTENDING:
-        return _unextended(tx, row, failure, ctx)
+        return extension.unextended(tx, row, failure, ctx)
     if status == volume_states.MANAGING:
         return _not_managed(tx, row, failure, ctx)
     if status == volume_states.UNMANAGING:
@@ -56,14 +56,6 @@ def _unmade(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext)
     released = {**claims.release(tx, row, volumes.OWN, ctx), **_left(row, failure)}
     why = {"error": failure.code, "message": f"The snapshot was not made: {failure.message}", "details": {}}
     return volumes.write(tx, row, ctx.now, **released, status=volume_states.ERROR, failure=why, **SETTLED)
-
-
-def _unextended(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:
-    """The volume stays as it was; the growth is released."""
-    pools.release(tx, *volumes.place_of(row), row.claimed_gb - row.size_gb, ctx.now, volumes=0)
-    why = {"error": failure.code, "message": f"The volume was not extended: {failure.message}", "details": {}}
-    values = {"status": volume_states.AVAILABLE, "claimed_gb": row.size_gb, "failure": why}
-    return volumes.write(tx, row, ctx.now, **values, **SETTLED)
 
 
 def _kept(tx: Transaction, row: VolumeRow, failure: Failure, ctx: StepContext) -> VolumeRow:

@@ -15,7 +15,7 @@ from oslo_log import log as logging
 
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, listing, views
+from conductor_stub.volumes import claims, deletion, extension, listing, views
 from conductor_stub.volumes.creation import VolumeCreation
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, volume_states
@@ -137,7 +137,7 @@ class VolumeIntake:
         subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
         ctx = self._placement.step_context(context)
         asked = (found.uuid, ctx, with_snapshots, force)
-        row = self._acts.write(context, "volume.delete", subject, shown, claims.begin_deletion, *asked)
+        row = self._acts.write(context, "volume.delete", subject, shown, deletion.begin_deletion, *asked)
         LOG.info("Deleting volume %s", row.name)
         first = self._database.read(volumes.snapshots, {"snapshot_of": row.uuid}) if with_snapshots else []
         for each in (*first, row):
@@ -151,7 +151,7 @@ class VolumeIntake:
         :raises errors.NotFound: errors.Conflict: errors.InvalidInput: errors.PoolSpaceUnavailable:
         """
         found = self._database.read(volumes.find, name)
-        row = self._database.write(claims.extend, found.uuid, size, self._placement.step_context(context))
+        row = self._database.write(extension.extend, found.uuid, size, self._placement.step_context(context))
         about = context.about(volume=row.uuid, attempt=row.attempt, host=row.host)
         LOG.info("Extending volume %s from %d to %d GiB", row.name, row.size_gb, size)
         self._placement.notify(about, row)

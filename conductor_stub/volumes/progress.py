@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from oslo_log import log as logging
 
 from conductor_stub.steps.attempt import Attempt, Failure
-from conductor_stub.volumes import claims
+from conductor_stub.volumes import ends
 from conductor_stub.volumes.placement import VolumePlacement
 from conductor_stub.volumes.together import Step
 from fleet import errors, volume_states
@@ -79,7 +79,7 @@ class VolumeProgress:
     def copied(self, copies: Mapping[str, Mapping[str, int]]) -> None:
         """Keep how much of each volume is copied, for users. :param copies: per cent by backend and uuid"""
         for host, percents in copies.items():
-            self._database.write(claims.copied, host, percents)
+            self._database.write(ends.copied, host, percents)
 
     def of_host(
         self, host: str, uuids: Collection[str] | None, limit: int | None = None, marker: str | None = None
@@ -124,7 +124,7 @@ class VolumeProgress:
         """
         steps = [
             Step(
-                claims.done,
+                ends.done,
                 each.attempt.uuid,
                 None,
                 (each.attempt, each.status, self._placement.step_context(each.context)),
@@ -164,7 +164,7 @@ class VolumeProgress:
         """A backend has read the size of what it is to manage: claim its space, or end it. :raises errors.NotFound:"""
         ctx = self._placement.step_context(context)
         try:
-            return _answer(self._database.write(claims.measured, attempt, size_gb, stored_gb, ctx), attempt.host)
+            return _answer(self._database.write(ends.measured, attempt, size_gb, stored_gb, ctx), attempt.host)
         except (errors.PoolSpaceUnavailable, errors.QuotaExceeded) as refused:
             refusal = Failure(volume_states.MANAGING, type(refused).__name__, refused.message)
             return self.fail(context, attempt, volume_states.MANAGING, refusal)

@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.limits import StepContext
-from conductor_stub.volumes import claims, conditions, listing, views
+from conductor_stub.volumes import claims, conditions, deletion, listing, views
 from conductor_stub.volumes.placement import VolumePlacement
 from fleet import errors, failpoints, volume_states
 from fleet.clock import seconds
@@ -114,7 +114,7 @@ class SnapshotIntake:
         found = self._database.read(volumes.find, name, "Snapshot")
         subject, shown = f"{found.name} ({found.uuid})", claims.state_of(found.uuid)
         ctx = self._placement.step_context(context)
-        row = self._acts.write(context, "snapshot.delete", subject, shown, claims.begin_deletion, found.uuid, ctx)
+        row = self._acts.write(context, "snapshot.delete", subject, shown, deletion.begin_deletion, found.uuid, ctx)
         LOG.info("Deleting snapshot %s", row.name)
         self._placement.notify(context.about(volume=row.uuid, attempt=row.attempt, host=row.host), row)
         return views.of_snapshot(row)

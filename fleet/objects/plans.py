@@ -78,6 +78,7 @@ class VolumePlan(TypedDict, total=False):
     :param tried: attempts that failed
     :param refusals: how often no scheduler had a pool
     :param copied: per cent of the volume that is copied
+    :param unextended_gb: GiB that an extension was to reach, of which a failure was reported
     """
 
     to: str
@@ -87,3 +88,4 @@ class VolumePlan(TypedDict, total=False):
     tried: list[TriedPool]
     refusals: int
     copied: int
+    unextended_gb: int

@@ -375,6 +375,30 @@ def test_an_extension_that_fails_leaves_the_volume_as_it_was(volumes: Volumes) -
     assert [(10, 1), (0, 0)] == volumes.allocated()
 
 
+def test_a_failed_extension_keeps_what_an_earlier_one_has_left(volumes: Volumes) -> None:
+    """The report of the earlier one was lost. The ledger gets the size that the data have, and its pool promises no more."""
+    uuid = volumes.available()
+    volumes.operator.extend_volume(uuid, 80)
+    volumes.clock.advance(601)
+    volumes.volume_sweeper.sweep()
+    volumes.operator.extend_volume(uuid, 90)
+    volumes.fails(uuid, status="extending", size_gb=80)
+    assert ("available", [(80, 1), (0, 0)]) == (volumes.row(uuid)[0], volumes.allocated())
+    assert 80 == volumes.operator.show_volume(uuid)["size_gb"]
+
+
+def test_an_extension_whose_former_failure_comes_late_counts(volumes: Volumes) -> None:
+    """The agent that failed has died, and the next one has done it: its report takes the growth again, once."""
+    uuid = volumes.available()
+    volumes.operator.extend_volume(uuid, 30)
+    volumes.fails(uuid, status="extending")
+    assert ("available", [(10, 1), (0, 0)]) == (volumes.row(uuid)[0], volumes.allocated())
+    for _ in range(2):
+        volumes.done(uuid, "extending")
+        shown = volumes.operator.show_volume(uuid)
+        assert (30, None, [(30, 1), (0, 0)]) == (shown["size_gb"], shown["failure"], volumes.allocated())
+
+
 def test_a_copy_is_made_on_the_pool_of_its_source(volumes: Volumes) -> None:
     """It has the size and the type of the source, unless the request has others."""
     volumes.operator.create_volume_type({"name": "fast", "extra_specs": {"a": "1"}})

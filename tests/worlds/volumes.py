@@ -53,9 +53,10 @@ class Volumes(Conductor):
         attempt: int | None = None,
         step: str = "creating",
         status: str = "creating",
+        size_gb: int | None = None,
     ) -> None:
         number = self.database.read(rows.get, uuid).attempt if attempt is None else attempt
-        failure = Failure(step, "OSError", "the disk is full")
+        failure = Failure(step, "OSError", "the disk is full", size_gb=size_gb)
         self.volume_progress.fail(context(), Attempt(uuid, number, host), status, failure)
 
     def available(self, **request: Any) -> str:

@@ -8,7 +8,6 @@ read before anything is done.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from oslo_log import log as logging
 
@@ -188,48 +187,45 @@ class VolumeWorker:
         return self._calls.done(context, volume, self._backend.name)
 
     def _extend(self, context: RequestContext, volume: Volume) -> Volume | None:
-        def extend() -> None:
-            failpoints.hit("agent.extend.before")
-            try:
-                self._backend.driver.extend(volume, volume.claimed_gb)
-            except ExtensionUnfinished:
-                raise
-            except Exception as failure:
-                # An earlier try may have extended it and lost its report. Then the ledger must get the new size.
-                if not self._is_extended(volume):
-                    raise
-                LOG.info("Volume %s has its new size already: %s", volume.uuid, failure)
-
-        return self._change(context, volume, extend, lambda: failpoints.hit("agent.extend.after"))
-
-    def _is_extended(self, volume: Volume) -> bool:
-        there = (
-            each for each in self._backend.driver.volumes() if (each.uuid, each.pool) == (volume.uuid, volume.pool)
-        )
-        return any(each.size_gb == volume.claimed_gb for each in there)
-
-    def _retype(self, context: RequestContext, volume: Volume) -> Volume | None:
-        def retype() -> None:
-            failpoints.hit("agent.retype.before")
-            self._backend.driver.retype(volume)
-
-        return self._change(context, volume, retype, lambda: failpoints.hit("agent.retype.after"))
-
-    def _change(
-        self, context: RequestContext, volume: Volume, change: Callable[[], None], then: Callable[[], None]
-    ) -> Volume | None:
-        """Change a volume that stays where it is, and report it."""
         began = time.monotonic()
         try:
-            change()
-        except ExtensionUnfinished as failure:
-            # The sweeper repeats the order: the volume is not available before its size is certain.
-            LOG.warning("Volume %s is neither extended nor as it was: %s", volume.uuid, failure)
-            return None
+            failpoints.hit("agent.extend.before")
+            self._backend.driver.extend(volume, volume.claimed_gb)
         except Exception as failure:
-            LOG.warning("Volume %s cannot be changed (%s): %s", volume.uuid, volume.status, failure)
+            size_gb = self._size_gb(volume)
+            if size_gb is None or isinstance(failure, ExtensionUnfinished):
+                # The sweeper repeats the order: the volume is not available before its size is certain.
+                LOG.warning("Volume %s is neither extended nor as it was: %s", volume.uuid, failure)
+                return None
+            if size_gb != volume.claimed_gb:
+                LOG.warning("Volume %s cannot be extended: %s", volume.uuid, failure)
+                # An extension before this one may have been done, and its report lost.
+                grown = {"size_gb": size_gb} if size_gb > volume.size_gb else {}
+                reported = {**_failure(volume, failure, began), **grown}
+                return self._calls.failed(context, volume, self._backend.name, reported)
+            # An earlier try has extended it and lost its report. Then the ledger must get the new size.
+            LOG.info("Volume %s has its new size already: %s", volume.uuid, failure)
+        failpoints.hit("agent.extend.after")
+        return self._calls.done(context, volume, self._backend.name)
+
+    def _size_gb(self, volume: Volume) -> int | None:
+        """Return the size that the data of a volume have; None if it cannot be read."""
+        try:
+            there = list(self._backend.driver.volumes())
+        except Exception as failure:
+            LOG.warning("Volume %s: its size cannot be read: %s", volume.uuid, failure)
+            return None
+        return next((each.size_gb for each in there if (each.uuid, each.pool) == (volume.uuid, volume.pool)), None)
+
+    def _retype(self, context: RequestContext, volume: Volume) -> Volume | None:
+        began = time.monotonic()
+        try:
+            failpoints.hit("agent.retype.before")
+            self._backend.driver.retype(volume)
+        except Exception as failure:
+            LOG.warning("Volume %s cannot be retyped: %s", volume.uuid, failure)
             return self._calls.failed(context, volume, self._backend.name, _failure(volume, failure, began))
-        then()
+        failpoints.hit("agent.retype.after")
         return self._calls.done(context, volume, self._backend.name)
 
     def _manage(self, context: RequestContext, volume: Volume) -> Volume | None:

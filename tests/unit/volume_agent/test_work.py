@@ -128,6 +128,32 @@ def test_a_volume_is_extended(failing: list[str], size_gb: int) -> None:
     assert (size_gb, len(failing)) == (stored(world.driver)[made.uuid][1], len(world.conductor.failures))
 
 
+def test_a_failed_extension_says_what_an_earlier_one_has_left() -> None:
+    """The report of that one was lost, and more than it made cannot be had."""
+    made = volume(status="extending", claimed_gb=9)
+    world = OneBackend(made)
+    world.driver.create(made)
+    world.driver.extend(made, 7)
+    world.driver._failing = frozenset({"p1"})
+    world.run(made.uuid)
+    assert [7] == [each["size_gb"] for each in world.conductor.failures]
+
+
+def test_an_extension_of_unknown_outcome_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool cannot be read: the order comes again, and nothing is given back."""
+    made = volume(status="extending", claimed_gb=7)
+    world = OneBackend(made)
+    world.driver.create(made)
+    world.driver._failing = frozenset({"p1"})
+
+    def unreadable() -> None:
+        raise OSError("the pool is away")
+
+    monkeypatch.setattr(world.driver, "volumes", unreadable)
+    world.run(made.uuid)
+    assert ("extending", []) == (world.status(made.uuid), world.conductor.failures)
+
+
 def test_an_extension_that_an_earlier_try_has_made_is_done() -> None:
     """The report of that try was lost, and the backend refuses another one."""
     made = volume(status="extending", claimed_gb=7)
