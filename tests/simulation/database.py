@@ -21,7 +21,7 @@ from tests.simulation.world import SimulatedWorld
 
 #: Builds and moves that have not ended: without one, a sweep finds nothing.
 _UNDER_WAY = """
-    SELECT EXISTS (SELECT 1 FROM instances WHERE task_state IS NOT NULL)
+    SELECT EXISTS (SELECT 1 FROM instances WHERE task_state IS NOT NULL OR step_deadline IS NOT NULL)
         OR EXISTS (SELECT 1 FROM migrations WHERE step_deadline IS NOT NULL)
 """
 #: The same of volumes.
@@ -79,7 +79,7 @@ class SimulatedDatabase(Database):
             return connection.execute(query, values).all()
 
     def is_anything_under_way(self) -> bool:
-        """Whether any instance has a task, or any move a step to end."""
+        """Whether any instance has a task or a guest that was left, or any move a step to end."""
         with self._snapshot.connect() as connection:
             return bool(connection.scalar(_UNDER_WAY))
 
