@@ -265,7 +265,7 @@ def run(
     :param relieving: share of the steps that take an item from a place which holds too much, while there is one
     """
     # An array that is read from the tables is counted as one more reference, each time: so they are read once.
-    numbers, at, start, movable, group, shape = t.numbers, t.at, t.start, t.movable, t.group, t.shape
+    numbers, at, start, drawn, group, shape = t.numbers, t.at, t.start, t.drawn, t.group, t.shape
     need, lasting, slope, away, fits, distance = t.need, t.lasting, t.slope, t.away, t.fits, t.distance
     free, level, weight, cost_of, excess_of, scale = t.free, t.level, t.weight, t.cost_of, t.excess_of, t.scale
     members, most, placed, full, head = t.members, t.most, t.placed, t.full, t.head
@@ -282,7 +282,7 @@ def run(
             item = head[place]
             head[place] = t.next[item]
         else:
-            item = movable[int(numpy.random.random() * len(movable))]
+            item = drawn[int(numpy.random.random() * len(drawn))]
         here = at[item]
         if kind < swaps:
             other = int(numpy.random.random() * len(at))

@@ -40,12 +40,12 @@ def search(task: Task) -> Found:
     """Search as :func:`scheduler.planning.search.annealing.anneal` does. It reads only ``hot`` of the schedule."""
     now = Assignment(task.problem, task.start)
     t = tables.of(now)
-    if not len(t.movable):
+    if not len(task.problem.movable):
         return Found(now.at, now.cost(), 0)
     kernel.seed(task.seed)
     # The first call compiles: the time of the schedule begins after it.
     kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, _RELIEVING, task.most_moves)
-    hot, first = _HOT * task.schedule.hot * _mean_change(now, t.movable, task.seed), t.numbers[COST]
+    hot, first = _HOT * task.schedule.hot * _mean_change(now, task.problem.movable, task.seed), t.numbers[COST]
     most = math.inf if task.most_steps is None else task.most_steps * _OF_A_STEP
     price, steps, began, lost = _PRICE, 0, task.clock(), 0
     while (at := task.clock()) < task.until and t.numbers[BEST] > task.enough:

@@ -15,6 +15,9 @@ from scheduler.planning.search.assignment import Assignment
 #: that have moved since the best (more than there is room for: any).
 COST, EXCESS, BEST, MOVED, MOST_LEFT, MADE, WITHIN, FULL, STIRRED, NUMBERS = range(10)
 
+#: How often an item of the mean size is drawn, when the smallest is drawn once; and the most.
+_OF_MEAN_SIZE, _MOST_OFTEN = 2, 200
+
 
 class Tables(NamedTuple):
     """Names as in :class:`scheduler.planning.search.assignment.Assignment`, whose numbers they are in the beginning.
@@ -24,6 +27,7 @@ class Tables(NamedTuple):
     :param excess_of: places: what they hold above their capacity, each resource times its ``scale``
     :param full, full_at: the places with excess, as many as ``numbers`` says; places: the index in ``full``, or -1
     :param stirred: items that have moved since the best
+    :param drawn: the movable items, larger ones several times
     :param weight: as that of the terms; one row, if it is the same at all places
     :param depends, dependents: the numbers of all groups one after the other; those of group n are from ``..._of[n]`` to
         ``..._of[n + 1]``
@@ -41,7 +45,7 @@ class Tables(NamedTuple):
     next: numpy.ndarray
     previous: numpy.ndarray
     stirred: numpy.ndarray
-    movable: numpy.ndarray
+    drawn: numpy.ndarray
     group: numpy.ndarray
     shape: numpy.ndarray
     need: numpy.ndarray
@@ -98,7 +102,7 @@ def of(now: Assignment) -> Tables:
         next=following,
         previous=previous,
         stirred=numpy.zeros(problem.items, dtype=numpy.int64),
-        movable=problem.movable,
+        drawn=_drawn(now),
         group=_whole(now.group),
         shape=_whole(problem.shape_of),
         need=_real(now.need),
@@ -134,6 +138,17 @@ def of(now: Assignment) -> Tables:
         group_weight=float(problem.moves.group),
         least_distance=0.0 if distance is None else min(0.0, float(distance.min())),
     )
+
+
+def _drawn(now: Assignment) -> numpy.ndarray:
+    """Return the movable items, each as often as it is to be drawn: in proportion to its size, and at least once.
+
+    A large item has few places to go to, and only while others have left them: it is tried more often.
+    """
+    mean = numpy.maximum(now.need.mean(axis=0), 1e-300)
+    size = (now.need / mean).max(axis=1)
+    often = numpy.clip(_OF_MEAN_SIZE * size, 1, _MOST_OFTEN).astype(int)
+    return numpy.repeat(now.problem.movable, often[now.problem.movable])
 
 
 def _scale(now: Assignment) -> numpy.ndarray:

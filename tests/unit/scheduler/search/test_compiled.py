@@ -137,6 +137,25 @@ def test_places_that_hold_too_much_are_relieved_first() -> None:
     assert left[0] > left[1] == 0
 
 
+def test_a_large_item_is_drawn_more_often() -> None:
+    """In proportion to what it needs of the resource of which it needs most. Without room elsewhere it is never drawn."""
+    need = numpy.array([[1, 10], [1, 10], [1, 30], [5, 10], [5, 10]])
+    of = Problem(
+        need=need,
+        capacity=numpy.full((2, 2), 100),
+        start=numpy.zeros(5, dtype=int),
+        transient=numpy.array([False, False]),
+        terms=Terms(numpy.zeros((2, 2)), numpy.eye(2), numpy.array([1.0, 1.0])),
+        moves=MoveCosts(numpy.zeros(5)),
+        groups=Groups.apart([], 2),
+        group_of=numpy.full(5, NO_GROUP),
+        fits=numpy.array([[True, True], [True, False]]),
+        shape_of=numpy.array([0, 0, 0, 0, 1]),
+    )
+    # The means are 2.6 and 14.
+    assert [1, 1, 4, 3, 0] == numpy.bincount(tables.of(Assignment(of)).drawn, minlength=5).tolist()
+
+
 def test_a_seed_finds_the_same_every_time() -> None:
     of = problem(3)
     first, second = (anneal(of, 1e9, 5, most_steps=30, clock=lambda: 0.0) for _run in range(2))
