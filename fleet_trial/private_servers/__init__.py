@@ -11,44 +11,29 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from fleet_trial.private_servers.galera_cluster import GaleraCluster, GaleraNode, galera_cluster
 from fleet_trial.private_servers.guest_network import GuestNetwork, guest_network
 from fleet_trial.private_servers.libvirt_server import Libvirt, libvirt
 from fleet_trial.private_servers.mariadb_server import mariadb
-from fleet_trial.private_servers.postgresql_cluster import PostgreSQLCluster, postgresql_cluster
 from fleet_trial.private_servers.postgresql_server import PostgreSQL, postgresql, postgresql_server
 from fleet_trial.private_servers.process import Certificate, ServerFailed, ServerMissing
-from fleet_trial.private_servers.rabbitmq_server import (
-    RabbitMQ,
-    RabbitMQCluster,
-    rabbitmq,
-    rabbitmq_cluster,
-    rabbitmq_node,
-)
+from fleet_trial.private_servers.rabbitmq_server import RabbitMQ, rabbitmq, rabbitmq_node
 
 __all__ = [
     "BROKERS",
     "Certificate",
     "DATABASES",
-    "GaleraCluster",
-    "GaleraNode",
     "GuestNetwork",
     "Libvirt",
     "PostgreSQL",
-    "PostgreSQLCluster",
     "RabbitMQ",
-    "RabbitMQCluster",
     "ServerFailed",
     "ServerMissing",
-    "galera_cluster",
     "guest_network",
     "libvirt",
     "mariadb",
     "postgresql",
-    "postgresql_cluster",
     "postgresql_server",
     "rabbitmq",
-    "rabbitmq_cluster",
     "rabbitmq_node",
 ]
 

@@ -3,22 +3,16 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
-import dataclasses
 import json
 import os
 import secrets
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet.rpc.rabbit import broker
-from fleet_trial.private_servers.process import Certificate, Place, PrivateServer, ServerFailed, find, free_ports, place
-
-#: Seconds for the nodes of a cluster to find each other.
-_FORMED_S = 120.0
+from fleet_trial.private_servers.process import Certificate, Place, PrivateServer, find, free_ports, place
 
 
 class RabbitMQ(PrivateServer):
@@ -87,100 +81,19 @@ def rabbitmq_node(certificate: Certificate | None = None) -> Iterator[RabbitMQ]:
     (port,) = free_ports(1)
     password = secrets.token_hex(16)
     with (
-        _port_mapper() as epmd_port,
-        _node(port, password, epmd_port, certificate=certificate) as node,
+        port_mapper() as epmd_port,
+        made_node(port, password, epmd_port, certificate=certificate) as node,
         node.running(),
     ):
         yield node
 
 
-@dataclasses.dataclass(frozen=True)
-class RabbitMQCluster:
-    """``nodes`` have one set of users and queues; ``url`` is the transport URL that names them all."""
-
-    nodes: Sequence[RabbitMQ]
-
-    @property
-    def url(self) -> str:
-        hosts = ",".join(f"guest:{each.password}@127.0.0.1:{each.port}" for each in self.nodes)
-        return f"rabbit://{hosts}/"
-
-    def url_from(self, first: int) -> str:
-        """The same URL, beginning with another node."""
-        return RabbitMQCluster([*self.nodes[first:], *self.nodes[:first]]).url
-
-    def serving(self) -> RabbitMQ:
-        """Return the first node that accepts a connection. :raises ServerFailed: none does"""
-        for node in self.nodes:
-            if node.is_running and broker.answers(node.port, node.password):
-                return node
-        raise ServerFailed("no node of the broker accepts a connection")
-
-    def wait_until_formed(self) -> None:
-        """Wait until each node runs and knows that all others do. :raises ServerFailed: not within 120 s"""
-        deadline = time.monotonic() + _FORMED_S
-        while any(cluster_size(node) != len(self.nodes) for node in self.nodes):
-            if time.monotonic() > deadline:
-                raise ServerFailed(f"the nodes do not form a cluster:\n{self.nodes[0].place.log_end()}")
-            time.sleep(0.5)
-
-
-@contextlib.contextmanager
-def rabbitmq_cluster(size: int = 3) -> Iterator[RabbitMQCluster]:
-    """Run a cluster of RabbitMQ nodes. A minority of nodes that is cut off pauses (``pause_minority``)."""
-    password, cookie, ports = secrets.token_hex(16), secrets.token_hex(10), free_ports(size)
-    config = "cluster_partition_handling = pause_minority\ncluster_formation.peer_discovery_backend = classic_config\n"
-    for number, port in enumerate(ports, start=1):
-        config += f"cluster_formation.classic_config.nodes.{number} = {_name(port)}\n"
-    with contextlib.ExitStack() as held:
-        epmd_port = held.enter_context(_port_mapper())
-        nodes = [held.enter_context(_node(port, password, epmd_port, config, cookie)) for port in ports]
-        with concurrent.futures.ThreadPoolExecutor(size) as together:  # each waits for the others
-            started = [together.submit(held.enter_context, node.running()) for node in nodes]
-        for each in started:
-            each.result()
-        cluster = RabbitMQCluster(nodes)
-        cluster.wait_until_formed()
-        yield cluster
-
-
-def cut_off(node: RabbitMQ) -> None:
-    """Cut a node off from the others of its cluster; clients still reach it. :func:`join` lets them find each other."""
-    node.ctl("eval", "[begin erlang:set_cookie(N, cut), erlang:disconnect_node(N) end || N <- nodes()].")
-
-
-def join(node: RabbitMQ) -> None:
-    """Let a node that was cut off connect to the others again."""
-    node.ctl(
-        "eval", "[erlang:set_cookie(N, erlang:get_cookie()) || N <- rabbit_mnesia:cluster_nodes(all), N =/= node()]."
-    )
-
-
-def cluster_size(node: RabbitMQ) -> int:
-    """Return the number of nodes of the cluster that run, as far as this node knows; 0 while it does not run itself."""
-    try:
-        return int(node.ctl("eval", "length(rabbit_mnesia:cluster_nodes(running)).").strip())
-    except ServerFailed:
-        return 0
-
-
-def is_apart(node: RabbitMQ) -> bool:
-    """True if this node has a view of its own of the cluster: it found the others again after they had given it up.
-
-    It must be restarted.
-    """
-    try:
-        return node.ctl("eval", "length(rabbit_node_monitor:partitions()).").strip() == "2"
-    except ServerFailed:  # it pauses
-        return False
-
-
-def _name(port: int) -> str:
+def node_name(port: int) -> str:
     return f"fleet-{port}@localhost"
 
 
 @contextlib.contextmanager
-def _port_mapper() -> Iterator[int]:
+def port_mapper() -> Iterator[int]:
     """Yield a port for Erlang's port mapper. Nodes start it; it is a daemon that would remain."""
     (port,) = free_ports(1)
     try:
@@ -190,10 +103,10 @@ def _port_mapper() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _node(
+def made_node(
     port: int, password: str, epmd_port: int, config: str = "", cookie: str = "", certificate: Certificate | None = None
 ) -> Iterator[RabbitMQ]:
-    """Make a node that is not started."""
+    """Make a node that is not started. :param config: settings of a cluster, whose nodes have one ``cookie``"""
     program = find("rabbitmq-server", ["/usr/lib/rabbitmq/bin"], package="rabbitmq-server")
     dist_port, tls_port = free_ports(2)
     with place("rabbitmq", user=None) as here:
@@ -210,7 +123,7 @@ def _node(
             "HOME": here.directory,
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(epmd_port),
-            "RABBITMQ_NODENAME": _name(port),
+            "RABBITMQ_NODENAME": node_name(port),
             "RABBITMQ_NODE_PORT": str(port),
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_DIST_PORT": str(dist_port),

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from fleet.db.engine.database import Database
 from fleet_trial import private_servers
+from tests import clusters
 from tests.functional import databases
 
 #: Prefix of this program's own queries, which are not counted.
@@ -92,7 +93,7 @@ def mariadb() -> Iterator[Server]:
 @contextlib.contextmanager
 def synchronous() -> Iterator[Server]:
     """A PostgreSQL primary, whose commits wait for one of two standbys."""
-    with private_servers.postgresql_cluster() as cluster:
+    with clusters.postgresql_cluster() as cluster:
         primary = cluster.primary
         with _opened(primary.url()) as database:
             yield Server("postgresql", primary.url(), primary.pid, database, primary)
@@ -101,7 +102,7 @@ def synchronous() -> Iterator[Server]:
 @contextlib.contextmanager
 def galera() -> Iterator[Server]:
     """The first of three Galera nodes; all of them accept writes."""
-    with private_servers.galera_cluster() as cluster:
+    with clusters.galera_cluster() as cluster:
         node, *others = cluster.nodes
         with _opened(node.url()) as database:
             yield Server("mariadb", node.url(), node.pid, database, others=[each.url() for each in others])

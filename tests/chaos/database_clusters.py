@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fleet_trial import private_servers
+from tests import clusters
 from tests.chaos.proxy import Proxy, to_socket
 from tests.chaos.servers import Servers, proxied
 
@@ -19,7 +20,7 @@ GALERA_CLUSTER = "galera-cluster"
 class PostgreSQLDatabase:
     """Daemons name all nodes, each behind a proxy; libpq looks for the one that takes writes."""
 
-    def __init__(self, cluster: private_servers.PostgreSQLCluster, held: contextlib.ExitStack) -> None:
+    def __init__(self, cluster: clusters.PostgreSQLCluster, held: contextlib.ExitStack) -> None:
         self.cluster = cluster
         self.to_nodes = {node.name: held.enter_context(proxied(to_socket(node.socket))) for node in cluster.nodes}
         #: The checker's.
@@ -68,7 +69,7 @@ class PostgreSQLDatabase:
 class GaleraDatabase:
     """Daemons have one address, which leads to the node that ``follow`` names."""
 
-    def __init__(self, cluster: private_servers.GaleraCluster, held: contextlib.ExitStack) -> None:
+    def __init__(self, cluster: clusters.GaleraCluster, held: contextlib.ExitStack) -> None:
         self.cluster = cluster
         self.node = cluster.nodes[0]
         self.address: Proxy = held.enter_context(proxied(self._followed))
@@ -88,10 +89,10 @@ class GaleraDatabase:
         return f"mysql+pymysql://root@127.0.0.1:{self.to_living.port}/fleet?charset=utf8mb4&{quotes}"
 
     @property
-    def others(self) -> list[private_servers.GaleraNode]:
+    def others(self) -> list[clusters.GaleraNode]:
         return [node for node in self.cluster.nodes if node is not self.node]
 
-    def follow(self, node: private_servers.GaleraNode, cut: bool = True) -> None:
+    def follow(self, node: clusters.GaleraNode, cut: bool = True) -> None:
         """Let the address lead to ``node``. :param cut: end the sessions to the other one"""
         self.node = node
         self.to_living.cut()
@@ -115,7 +116,7 @@ def postgresql_cluster() -> Iterator[Servers]:
     """One broker, and a primary with two synchronous standbys."""
     with contextlib.ExitStack() as held:
         broker = held.enter_context(private_servers.rabbitmq_node())
-        cluster = held.enter_context(private_servers.postgresql_cluster())
+        cluster = held.enter_context(clusters.postgresql_cluster())
         yield _servers(broker, PostgreSQLDatabase(cluster, held))
 
 
@@ -124,12 +125,12 @@ def galera_cluster() -> Iterator[Servers]:
     """One broker, and three nodes behind one address."""
     with contextlib.ExitStack() as held:
         broker = held.enter_context(private_servers.rabbitmq_node())
-        cluster = held.enter_context(private_servers.galera_cluster())
+        cluster = held.enter_context(clusters.galera_cluster())
         yield _servers(broker, GaleraDatabase(cluster, held))
 
 
 def _servers(broker: private_servers.RabbitMQ, database: PostgreSQLDatabase | GaleraDatabase) -> Servers:
-    brokers = private_servers.RabbitMQCluster([broker])
+    brokers = clusters.RabbitMQCluster([broker])
     return Servers(brokers, database, broker.url, broker.url, database.daemons_url, database.url, database.heal)
 
 

@@ -16,8 +16,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from fleet_trial import private_servers
-from fleet_trial.private_servers.rabbitmq_server import is_apart
+from tests import clusters
 from tests.chaos import proxy
+from tests.clusters.rabbitmq import is_apart
 
 #: One RabbitMQ node and one PostgreSQL server, each behind a proxy.
 SINGLE = "single"
@@ -43,7 +44,7 @@ class Servers:
     :param to_broker, to_database: the proxies, in the kind ``single`` only
     """
 
-    cluster: private_servers.RabbitMQCluster
+    cluster: clusters.RabbitMQCluster
     database: Any
     daemons_transport_url: str
     direct_transport_url: str
@@ -69,7 +70,7 @@ def single() -> Iterator[Servers]:
             to_database.heal()
 
         yield Servers(
-            private_servers.RabbitMQCluster([broker]),
+            clusters.RabbitMQCluster([broker]),
             database,
             f"rabbit://guest:{broker.password}@127.0.0.1:{to_broker.port}/",
             broker.url,
@@ -84,7 +85,7 @@ def single() -> Iterator[Servers]:
 @contextlib.contextmanager
 def rabbitmq_cluster() -> Iterator[Servers]:
     """Three brokers, which daemons reach by a URL that names them all, and one PostgreSQL."""
-    with private_servers.rabbitmq_cluster() as cluster, private_servers.postgresql_server() as database:
+    with clusters.rabbitmq_cluster() as cluster, private_servers.postgresql_server() as database:
         yield Servers(
             cluster,
             database,
@@ -96,7 +97,7 @@ def rabbitmq_cluster() -> Iterator[Servers]:
         )
 
 
-def _all_serve(cluster: private_servers.RabbitMQCluster) -> None:
+def _all_serve(cluster: clusters.RabbitMQCluster) -> None:
     """Continue the nodes that are stopped, start those that are dead, and wait until all of them are one cluster.
 
     A node that stood still for long is restarted, as its operator must do.

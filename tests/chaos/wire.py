@@ -13,7 +13,7 @@ from typing import Any
 
 import amqp
 
-from fleet_trial import private_servers
+from tests import clusters
 
 #: ``control_exchange``, and the exchange of what is sent to one host.
 EXCHANGE, HOST_EXCHANGE = "fleet", "fleet_hosts"
@@ -62,7 +62,7 @@ class Sent:
 class Wire:
     """Connects to a node of the broker that serves, past any proxy."""
 
-    def __init__(self, cluster: private_servers.RabbitMQCluster) -> None:
+    def __init__(self, cluster: clusters.RabbitMQCluster) -> None:
         self._cluster = cluster
 
     @contextlib.contextmanager

@@ -11,6 +11,7 @@ import oslo_messaging
 import pytest
 
 from fleet_trial import private_servers
+from tests import clusters
 from tests.amqp.daemons import Trio, eventually, running
 from tests.conftest import started
 from tests.ha.keeper import kept
@@ -27,8 +28,8 @@ service_down_time = 60
 
 
 @pytest.fixture
-def cluster() -> Iterator[private_servers.RabbitMQCluster]:
-    for made in started(private_servers.rabbitmq_cluster):
+def cluster() -> Iterator[clusters.RabbitMQCluster]:
+    for made in started(clusters.rabbitmq_cluster):
         with kept(made.nodes):
             yield made
 
@@ -39,9 +40,7 @@ def database_url() -> Iterator[str]:
     yield from started(private_servers.postgresql)
 
 
-def test_each_node_is_killed_once(
-    cluster: private_servers.RabbitMQCluster, database_url: str, tmp_path: pathlib.Path
-) -> None:
+def test_each_node_is_killed_once(cluster: clusters.RabbitMQCluster, database_url: str, tmp_path: pathlib.Path) -> None:
     """Builds that are being spawned at that moment, and builds that are requested while the node is dead, end ACTIVE."""
     with running(Trio(tmp_path, f"{cluster.url}?rabbit_quorum_queue=true", database_url, default=_PATIENT)) as trio:
         trio.manage("db", "sync")

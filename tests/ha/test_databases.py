@@ -12,6 +12,7 @@ import pytest
 
 from fleet import errors
 from fleet_trial import private_servers
+from tests import clusters
 from tests.amqp.daemons import Trio, eventually, running
 from tests.chaos.database_clusters import GaleraDatabase, PostgreSQLDatabase
 from tests.conftest import started
@@ -25,7 +26,7 @@ AWAY = (oslo_messaging.MessagingException, errors.DatabaseError)
 
 @pytest.fixture
 def postgresql() -> Iterator[PostgreSQLDatabase]:
-    for cluster in started(private_servers.postgresql_cluster):
+    for cluster in started(clusters.postgresql_cluster):
         with contextlib.ExitStack() as held:
             held.enter_context(kept(cluster.nodes))
             yield PostgreSQLDatabase(cluster, held)
@@ -33,7 +34,7 @@ def postgresql() -> Iterator[PostgreSQLDatabase]:
 
 @pytest.fixture
 def galera() -> Iterator[GaleraDatabase]:
-    for cluster in started(private_servers.galera_cluster):
+    for cluster in started(clusters.galera_cluster):
         with contextlib.ExitStack() as held:
             held.enter_context(kept(cluster.nodes))
             yield GaleraDatabase(cluster, held)

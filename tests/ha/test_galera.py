@@ -21,6 +21,7 @@ from fleet.db.schema import migration
 from fleet.db.tables import models
 from fleet.telemetry import metrics
 from fleet_trial import private_servers
+from tests import clusters
 from tests.amqp.daemons import Trio, eventually, running
 from tests.clock import FakeClock
 from tests.conftest import started
@@ -32,8 +33,8 @@ SERVICES = models.services
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[private_servers.GaleraCluster]:
-    for made in started(private_servers.galera_cluster):
+def cluster() -> Iterator[clusters.GaleraCluster]:
+    for made in started(clusters.galera_cluster):
         with kept(made.nodes):
             with opened(made.nodes[0]) as database:
                 migration.sync(database)
@@ -42,7 +43,7 @@ def cluster() -> Iterator[private_servers.GaleraCluster]:
 
 
 @contextlib.contextmanager
-def opened(node: private_servers.GaleraNode, **limits: int) -> Iterator[Database]:
+def opened(node: clusters.GaleraNode, **limits: int) -> Iterator[Database]:
     conf = cfg.ConfigOpts()
     database_options.set_defaults(conf, connection=node.url())
     options.register_limits(conf)
@@ -57,7 +58,7 @@ def conflicts() -> float:
     return metrics.DATABASE_RETRIES.labels("DBDeadlock")._value.get()
 
 
-def test_writers_on_two_nodes(cluster: private_servers.GaleraCluster) -> None:
+def test_writers_on_two_nodes(cluster: clusters.GaleraCluster) -> None:
     """A transaction that meets another node's commit runs again and is counted: both are done, once each."""
     with opened(cluster.nodes[0]) as one, opened(cluster.nodes[1]) as two:
         before, counted, runs = conflicts(), one.write(count), list[int]()
@@ -73,7 +74,7 @@ def test_writers_on_two_nodes(cluster: private_servers.GaleraCluster) -> None:
     assert before + 1 == conflicts()
 
 
-def test_a_node_without_its_cluster(cluster: private_servers.GaleraCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_its_cluster(cluster: clusters.GaleraCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sessions count as lost, whichever statement it refuses; they work again when it is back.
 
     In a session that was opened before, it answers a query that reads no table.
@@ -96,7 +97,7 @@ def test_a_node_without_its_cluster(cluster: private_servers.GaleraCluster, monk
         database.ping()
 
 
-def is_refused(node: private_servers.GaleraNode) -> bool:
+def is_refused(node: clusters.GaleraNode) -> bool:
     """True once the node has noticed that it is alone."""
     try:
         node.status("wsrep_ready")
@@ -118,7 +119,7 @@ def look(connection: sa.Connection) -> int:
 
 
 def test_conductors_on_two_nodes(
-    cluster: private_servers.GaleraCluster, broker: private_servers.RabbitMQ, tmp_path: pathlib.Path
+    cluster: clusters.GaleraCluster, broker: private_servers.RabbitMQ, tmp_path: pathlib.Path
 ) -> None:
     """Every build ends ACTIVE on one host, and hosts count what their instances claim."""
     other = tmp_path / "other.conf"

@@ -14,7 +14,7 @@ from oslo_db import options as database_options
 from fleet.db.connection import options
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.tables import models
-from fleet_trial import private_servers
+from tests import clusters
 from tests.amqp.daemons import eventually
 from tests.conftest import started
 from tests.ha.keeper import kept
@@ -23,14 +23,14 @@ _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[private_servers.PostgreSQLCluster]:
-    for made in started(private_servers.postgresql_cluster):
+def cluster() -> Iterator[clusters.PostgreSQLCluster]:
+    for made in started(clusters.postgresql_cluster):
         with kept(made.nodes):
             yield made
 
 
 @pytest.fixture
-def ledger(cluster: private_servers.PostgreSQLCluster) -> Iterator[Database]:
+def ledger(cluster: clusters.PostgreSQLCluster) -> Iterator[Database]:
     hosts = "&".join(f"host={node.place.directory}:{node.port}" for node in cluster.nodes)
     url = f"postgresql+psycopg2://fleet@/fleet?{hosts}&target_session_attrs=read-write"
     conf = cfg.ConfigOpts()
@@ -58,7 +58,7 @@ def write(tx: Transaction) -> str:
 
 
 def test_a_time_limit_does_not_end_the_wait_for_a_standby(
-    cluster: private_servers.PostgreSQLCluster, ledger: Database
+    cluster: clusters.PostgreSQLCluster, ledger: Database
 ) -> None:
     """A commit that no standby has is not acknowledged, however long it takes."""
     standbys = cluster.standbys
@@ -82,9 +82,7 @@ def test_a_time_limit_does_not_end_the_wait_for_a_standby(
     cluster.wait_for_followers()
 
 
-def test_a_primary_that_was_replaced_and_comes_back(
-    cluster: private_servers.PostgreSQLCluster, ledger: Database
-) -> None:
+def test_a_primary_that_was_replaced_and_comes_back(cluster: clusters.PostgreSQLCluster, ledger: Database) -> None:
     """It is the first of the URL, and accepts sessions; transactions run on the new primary."""
     old = cluster.nodes[0]
     assert old.name == ledger.write(write)

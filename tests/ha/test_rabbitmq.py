@@ -16,6 +16,7 @@ import pytest
 from fleet.rpc.rabbit.conf import LEAN
 from fleet.rpc.rabbit.lean.settings import Settings
 from fleet_trial import private_servers
+from tests import clusters
 from tests.functional.test_lean_driver import (
     UNDELIVERABLE,
     client_of,
@@ -32,8 +33,8 @@ RETURN_S = 1
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[private_servers.RabbitMQCluster]:
-    with private_servers.rabbitmq_cluster() as made, kept(made.nodes):
+def cluster() -> Iterator[clusters.RabbitMQCluster]:
+    with clusters.rabbitmq_cluster() as made, kept(made.nodes):
         yield made
 
 
@@ -59,7 +60,7 @@ def answered(calls: Any, value: object, timeout_s: float = 60) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_node_dies(cluster: private_servers.RabbitMQCluster, number: int) -> None:
+def test_a_node_dies(cluster: clusters.RabbitMQCluster, number: int) -> None:
     """Calls, messages to all servers and orders to a host go on while it is dead, wherever their queues were."""
     topic, heard = f"topic-{number}", list[Any]()
     with (
@@ -89,7 +90,7 @@ def test_a_node_dies(cluster: private_servers.RabbitMQCluster, number: int) -> N
         queues.leave("h1")
 
 
-def test_connections_return(cluster: private_servers.RabbitMQCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_return(cluster: clusters.RabbitMQCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections of a process are spread over the nodes, and again some time after a node is back; no call fails then.
 
     The rule: the numbers of connections that a process has on two nodes differ by one at most.
@@ -129,7 +130,7 @@ def keep_calling(calls: Any, stop: threading.Event, wrong: list[BaseException]) 
         wrong.append(failure)
 
 
-def connections(cluster: private_servers.RabbitMQCluster) -> list[int]:
+def connections(cluster: clusters.RabbitMQCluster) -> list[int]:
     """The number of AMQP connections of each node."""
     listed = cluster.nodes[0].ctl("list_connections", "pid", "--no-table-headers").split()
     return [sum(f"fleet-{node.port}@" in pid for pid in listed) for node in cluster.nodes]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single statements on a database server, for programs that start one: no pool, no transaction.
 
-Called by modules of :mod:`fleet_trial.private_servers`.
+Called by modules of :mod:`fleet_trial.private_servers`, and by the tests.
 """
 
 from __future__ import annotations

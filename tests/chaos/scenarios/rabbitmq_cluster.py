@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from fleet_trial.private_servers import RabbitMQ
-from fleet_trial.private_servers.rabbitmq_server import cut_off, join
 from tests.chaos.load import Load
 from tests.chaos.run import Scenario
 from tests.chaos.servers import RABBITMQ_CLUSTER
 from tests.chaos.world import HOSTS, ChaosWorld
+from tests.clusters.rabbitmq import cut_off, join
 
 #: Seconds for which a fault lasts; a node that stands still does so for longer than the others wait for it. Faults of the
 #: scenario in random order.

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private MariaDB Galera cluster: every node has every committed transaction, and takes writes.
-
-Called by :mod:`fleet_trial.private_servers`.
-"""
+"""A private MariaDB Galera cluster: every node has every committed transaction, and takes writes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A private PostgreSQL primary with two synchronous standbys, each of which can be promoted and can rejoin.
 
-Called by :mod:`fleet_trial.private_servers`. The settings are those of docs/high-availability.md. A commit waits for
-any one of the two standbys. So the furthest standby has every acknowledged commit, if both are looked at, and if
-neither receives from the old primary any more.
+The settings are those of docs/high-availability.md. A commit waits for any one of the two standbys. So the furthest
+standby has every acknowledged commit, if both are looked at, and if neither receives from the old primary any more.
 """
 
 from __future__ import annotations
