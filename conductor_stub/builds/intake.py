@@ -13,7 +13,6 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from conductor_stub.builds import waiting
@@ -43,8 +42,6 @@ from fleet.json_codec import JSONObject
 from fleet.objects import BootData, BuildRequest, Flavor, Zone, network
 from fleet.objects.answers.instances import AcceptedRequest
 from fleet.telemetry import metrics
-
-LOG = logging.getLogger(__name__)
 
 
 class Intake:

@@ -171,10 +171,7 @@ CHECKS: Mapping[tuple[str, str], _Check] = {
     ("operator", "create_volumes"): _own_origin,
     **{("operator", name): _own_storage("Volume", "name") for name in _ONE_VOLUME},
     ("operator", "create_snapshot"): _own_storage("Volume", "volume"),
-    **{
-        ("operator", name): _own_storage("Snapshot", "name")
-        for name in ("show_snapshot", "update_snapshot", "delete_snapshot")
-    },
+    **{("operator", name): _own_storage("Snapshot", "name") for name in _ONE_SNAPSHOT},
 }
 
 

@@ -30,7 +30,6 @@ from tests.unit.scheduler.nova.recordings import arguments, flavor
 _HOSTS = range(1, 11)
 _CLOUDS, _REQUESTS = 25, 12
 _TRAITS = ("CUSTOM_FAST", "CUSTOM_NEAR")
-_TOTALS = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 200}
 _CONFIG = """\
 [placement_database]
 connection = sqlite:///{path}

@@ -159,13 +159,3 @@ BEYOND: Mapping[tuple[str, str], tuple[int, int]] = {
     ("volume", f"PUT {_VOLUME}"): (3, 61),
     ("volume", "POST /v3/os-volume-manage"): (3, 61),
 }
-#: By the action in the body.
-ON_VOLUMES: Mapping[str, Schema] = {
-    "os-extend": ("volumes", "extend_volume"),
-    "os-retype": ("volumes", "retype_volume"),
-    "os-unmanage": ("volumes", "unmanage_volume"),
-    "os-set_bootable": ("volumes", "set_bootable_volume"),
-    "os-update_readonly_flag": ("volumes", "update_volume_readonly"),
-    "os-reset_status": ("volumes", "reset_volume_status"),
-    "os-force_delete": ("volumes", "force_delete_volume"),
-}

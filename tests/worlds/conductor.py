@@ -102,7 +102,7 @@ class Conductor:
         self.unjudged = builds.unjudged
         self.move_intake, self.move_placement = moves.intake, moves.placement
         self.move_progress, self.move_sweeper = moves.progress, moves.sweeper
-        self.power_intake, self.power_sweeper = parts.power.intake, parts.power.sweeper
+        self.power_sweeper = parts.power.sweeper
         self.volume_creation, self.volume_placement = volumes.creation, volumes.placement
         self.volume_progress, self.volume_sweeper = volumes.progress, volumes.sweeper
         self.attachments, self.attachment_sweeper = parts.attachments.intake, parts.attachments.sweeper

@@ -140,11 +140,6 @@ class Room:
         return found
 
     @functools.cached_property
-    def demands(self) -> numpy.ndarray:
-        """Shapes × resources."""
-        return numpy.array([shape.demand for shape in self.shapes])
-
-    @functools.cached_property
     def full(self) -> numpy.ndarray:
         """Pairs of a group whose members stay apart, and a host that takes no more of it, as :meth:`pairs`, sorted."""
         there = (self.group_of != NO_GROUP) & (self.host_of != GONE)

@@ -172,7 +172,7 @@ def described(follower: Follower) -> dict[str, object]:
             sorted(
                 host for host, fits in zip(room.hosts, room.shapes[room.shape_of[number]].fits, strict=True) if fits
             ),
-            room.demands[room.shape_of[number]].tolist(),
+            room.shapes[room.shape_of[number]].demand.tolist(),
         )
         for number, uuid in enumerate(room.uuids)
         if room.host_of[number] != GONE

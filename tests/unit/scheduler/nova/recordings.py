@@ -11,7 +11,6 @@ from typing import Any
 
 FOLDER = pathlib.Path(__file__).parent / "recorded"
 REQUESTS = sorted(path.stem for path in FOLDER.glob("req_*.json") if path.stem != "req_ping")
-CASTS = sorted(path.stem for path in FOLDER.glob("cast_*.json"))
 
 
 def message(name: str) -> dict[str, Any]:
