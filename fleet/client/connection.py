@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import getpass
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import oslo_messaging
 from oslo_config import cfg
@@ -168,23 +168,18 @@ class Connection(Calls):
         return opened
 
 
-def require_taker(
-    conf: cfg.ConfigOpts,
-    topic: str,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
+def require_taker(conf: cfg.ConfigOpts, topic: str) -> None:
     """Return as soon as a daemon serves ``topic``.
 
     :raises CommandFailed: no daemon does within TAKER_TIMEOUT_S, or the broker refuses
     """
-    deadline = clock() + TAKER_TIMEOUT_S
+    deadline = time.monotonic() + TAKER_TIMEOUT_S
     try:
         with broker.connected(conf) as connection:
             while not _is_taken(broker.depths(connection, [topic])[topic]):
-                if clock() >= deadline:
+                if time.monotonic() >= deadline:
                     raise CommandFailed(nobody_takes(topic))
-                sleep(_TAKER_PAUSE_S)
+                time.sleep(_TAKER_PAUSE_S)
     except broker.BrokerAway as away:
         raise CommandFailed(
             f"no message broker accepts a connection: {away}; check transport_url in the configuration"

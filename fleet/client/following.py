@@ -20,7 +20,9 @@ _VOLUMES = 100
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
 
 
-def _looks(timeout_s: float, clock: Callable[[], float], sleep: Callable[[float], None]) -> Iterator[None]:
+def _looks(
+    timeout_s: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[None]:
     """Yield once for each look, with longer and longer pauses between them, until the time is over."""
     deadline, pause = clock() + timeout_s, _SHORTEST_S
     while True:
@@ -63,26 +65,14 @@ def ask_to_delete(conductor: Calls, uuids: list[str]) -> None:
         conductor.terminate(part)
 
 
-def delete(
-    conductor: Calls,
-    uuids: Iterable[str],
-    timeout_s: float,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[str]:
+def delete(conductor: Calls, uuids: Iterable[str], timeout_s: float) -> list[str]:
     """Terminate ``uuids`` and wait; return those that still exist after ``timeout_s``."""
     wanted = list(uuids)
     ask_to_delete(conductor, wanted)
-    return _left(conductor, wanted, lambda each: each["vm_state"] != states.DELETED, timeout_s, clock, sleep)
+    return _left(conductor, wanted, lambda each: each["vm_state"] != states.DELETED, timeout_s)
 
 
-def power(
-    conductor: Calls,
-    uuids: Iterable[str],
-    timeout_s: float,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[str]:
+def power(conductor: Calls, uuids: Iterable[str], timeout_s: float) -> list[str]:
     """Wait until these instances have no power task any more, and are not built again; return those that are not done
     after ``timeout_s``.
     """
@@ -90,20 +80,13 @@ def power(
     def goes_on(each: Record) -> bool:
         return each.get("task_state") in states.POWER_TASKS or each.get("vm_state") == states.BUILDING
 
-    return _left(conductor, uuids, goes_on, timeout_s, clock, sleep)
+    return _left(conductor, uuids, goes_on, timeout_s)
 
 
-def _left(
-    conductor: Calls,
-    uuids: Iterable[str],
-    is_left: Callable[[Record], bool],
-    timeout_s: float,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> list[str]:
+def _left(conductor: Calls, uuids: Iterable[str], is_left: Callable[[Record], bool], timeout_s: float) -> list[str]:
     """Wait until ``is_left`` is False for each instance, or ``timeout_s`` is over; return those that are left."""
     pending = list(uuids)
-    for _ in _looks(timeout_s, clock, sleep):
+    for _ in _looks(timeout_s):
         found = look(conductor, pending)
         pending = [uuid for uuid in pending if is_left(found[uuid])]
         if not pending:
@@ -177,16 +160,10 @@ def _unplaced_moves(
     return {each["uuid"]: each for each in placing}
 
 
-def moves(
-    conductor: Calls,
-    uuids: Iterable[str],
-    timeout_s: float,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> tuple[list[MigrationView], list[MigrationView]]:
+def moves(conductor: Calls, uuids: Iterable[str], timeout_s: float) -> tuple[list[MigrationView], list[MigrationView]]:
     """Wait until these moves have ended; return ended ones, and those left after ``timeout_s``."""
     wanted = list(uuids)
-    for _ in _looks(timeout_s, clock, sleep):
+    for _ in _looks(timeout_s):
         found = conductor.operator.list_migrations(filters={"uuids": wanted})
         late = [each for each in found if each["status"] in move_states.UNDER_WAY]
         if not late:
@@ -200,8 +177,6 @@ def volumes(
     timeout_s: float,
     is_over: Callable[[Record], bool],
     method: str = "list_volumes",
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
     on_look: Callable[[list[Record]], object] = lambda found: None,
 ) -> list[Record]:
     """Wait until ``is_over`` for each of these volumes, or ``timeout_s`` is over; return them as they are then.
@@ -212,7 +187,7 @@ def volumes(
     :param on_look: called with them after each look
     """
     wanted = list(uuids)
-    for _ in _looks(timeout_s, clock, sleep):
+    for _ in _looks(timeout_s):
         found: list[Record] = []
         for part in _parts(wanted, _VOLUMES):
             listed = {each["uuid"]: each for each in conductor.operator.call(method, filters={"uuids": part})}
