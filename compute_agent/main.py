@@ -42,7 +42,7 @@ from fleet.ledger_identity import LedgerIdentity
 from fleet.objects.guest_restarts import RestartLimits
 from fleet.rpc import transport as rpc_transport
 from fleet.rpc.clients import ComputeTaskAPI, ConductorAPI, MigrationAPI, SchedulerAPI
-from fleet.rpc.notifier import Notifier, get_notifier
+from fleet.rpc.notifier import get_notifier
 from fleet.service import probes
 
 LOG = logging.getLogger(__name__)
@@ -144,7 +144,6 @@ def build_agents(
     conf: cfg.ConfigOpts,
     transport: oslo_messaging.RPCTransport,
     hosts: Sequence[str] | None = None,
-    notifier: Notifier | None = None,
     skew: ClockSkew | None = None,
 ) -> Agent:
     """Return this process's agent for ``hosts``, or for the hosts that ``conf`` names.
@@ -157,7 +156,7 @@ def build_agents(
     hosts = names(conf) if hosts is None else host_names.expand(hosts)
     here = connection.Connection(conf, transport, TOPIC, hosts, "instances_path", skew)
     calls = _calls(conf, here)
-    notifications = Notifications(notifier or get_notifier(conf, publisher_id=TOPIC))
+    notifications = Notifications(get_notifier(conf, publisher_id=TOPIC))
     executor = futures.ThreadPoolExecutor(conf.agent_threads, thread_name_prefix="build")
 
     def superseded(name: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -61,7 +61,6 @@ class ClaimRequest:
     ``packing``: prefer the fullest of several NUMA cells; otherwise the emptiest.
     """
 
-    instance: Instance
     requested: Resources
     total: Resources
     used: Resources
@@ -133,9 +132,9 @@ def _short(kind: str, unit: str, free: float | None, requested: int) -> str | No
     return f"Free {kind} {free:.2f} {unit} < requested {requested} {unit}"
 
 
-def refusals(claim: ClaimRequest, tests: Sequence[Test] = TESTS) -> list[str]:
+def refusals(claim: ClaimRequest) -> list[str]:
     """Return every resource that is short; empty if the node can take the instance."""
-    return [reason for test in tests if (reason := test(claim)) is not None]
+    return [reason for test in TESTS if (reason := test(claim)) is not None]
 
 
 def require_room(claim: ClaimRequest) -> None:

@@ -124,7 +124,6 @@ class ResourceTracker:
             if self._report is None:
                 return claims.NopClaim()
             request = claims.ClaimRequest(
-                instance,
                 requested,
                 _total(self._report),
                 self._used(),

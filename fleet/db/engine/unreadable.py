@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 import sqlalchemy as sa
@@ -33,17 +33,15 @@ class UnreadableRow(NamedTuple):
     problem: str
 
 
-def find(
-    connection: sa.Connection, within_s: float, clock: Callable[[], float] = time.monotonic
-) -> tuple[list[UnreadableRow], bool]:
+def find(connection: sa.Connection, within_s: float) -> tuple[list[UnreadableRow], bool]:
     """Return at most MOST of them, and whether all rows were read in ``within_s`` seconds."""
     found: list[UnreadableRow] = []
-    until = clock() + within_s
+    until = time.monotonic() + within_s
     for table in models.METADATA.sorted_tables:
         columns = [column for column in table.columns if isinstance(column.type, sa.JSON)]
         for rows in _batches(connection, table, columns) if columns else ():
             found += (each for row in rows for each in _of_row(row, table, columns))
-            if len(found) >= MOST or clock() > until:
+            if len(found) >= MOST or time.monotonic() > until:
                 return found[:MOST], False
     return found, True
 

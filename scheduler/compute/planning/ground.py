@@ -39,7 +39,6 @@ class Movable:
 
     uuid: str
     host: str
-    node: str | None
     request: RequestSpec
 
     @property
@@ -106,7 +105,7 @@ class Ground:
                     demand = self._request_of(each.uuid)
                 except errors.FleetError:
                     continue
-                self._known[each.uuid] = Movable(each.uuid, host, each.node, self.request(demand))
+                self._known[each.uuid] = Movable(each.uuid, host, self.request(demand))
             found.append(self._known[each.uuid])
         return found
 

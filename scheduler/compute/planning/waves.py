@@ -217,7 +217,7 @@ class _Planner:
         for host in {each.source for each in wave.moves}:
             going, self._there[host] = self._there[host], []
             for each in going:
-                self._there[to[each.uuid]].append(dataclasses.replace(each, host=to[each.uuid], node=to[each.uuid]))
+                self._there[to[each.uuid]].append(dataclasses.replace(each, host=to[each.uuid]))
         self._moves = {each.instance_uuid: each for each in joined([*self._moves.values(), *wave.moves])}
         places.follow(wave, self._changed_by(wave))
 

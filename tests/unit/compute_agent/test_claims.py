@@ -15,7 +15,7 @@ ROOM = Resources(memory_mb=1000, disk_gb=100, vcpus=4)
 
 
 def request(requested: Resources, used: Resources, limits: HostLimits) -> ClaimRequest:
-    return ClaimRequest(builders.an_instance(), requested, ROOM, used, limits)
+    return ClaimRequest(requested, ROOM, used, limits)
 
 
 @pytest.mark.parametrize(

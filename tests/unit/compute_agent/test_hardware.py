@@ -53,18 +53,14 @@ DEVICES_SHORT = "The PCI claim failed: not enough free devices for 1 unnamed"
 )
 def test_refusals(name, hardware, wanted, expected):
     """The refusal names what is short, the topology before the devices."""
-    request = ClaimRequest(
-        agents.an_instance(), Resources(), Resources(), Resources(), HostLimits(numa_topology=RATIOS), wanted, hardware
-    )
+    request = ClaimRequest(Resources(), Resources(), Resources(), HostLimits(numa_topology=RATIOS), wanted, hardware)
     assert expected == claims.refusals(request), name
 
 
 def test_all_that_is_short_is_told_in_order():
     """Memory, disk, vcpus, NUMA, PCI."""
     short = HostLimits(memory_mb=1, disk_gb=1, vcpu=1, numa_topology=RATIOS)
-    request = ClaimRequest(
-        agents.an_instance(), Resources(2, 2, 2), Resources(), Resources(), short, Wanted(ONE, NIC), Hardware(FULL)
-    )
+    request = ClaimRequest(Resources(2, 2, 2), Resources(), Resources(), short, Wanted(ONE, NIC), Hardware(FULL))
     begun = [" ".join(reason.split()[:2]) for reason in claims.refusals(request)]
     assert ["Free memory", "Free disk", "Free CPUs", "The requested", "The PCI"] == begun
 
