@@ -14,7 +14,7 @@ from oslo_db import exception as db_exception
 from fleet import errors
 from fleet.clock import epoch_s, seconds
 from fleet.db.connection.options import USUAL
-from fleet.db.nova import api_queries, cell_queries, grants, tables
+from fleet.db.nova import api_queries, cell_queries, tables
 from fleet.db.nova.database import NovaDatabase, cell_url
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.nova.cell_feed import RETRY_S, RETRY_SOON_S, Pace
@@ -24,6 +24,7 @@ from tests.clock import FakeClock
 from tests.factories import NOW, uuid
 from tests.functional import nova_schema
 from tests.functional.nova_schema import Databases
+from tests.nova import grants
 
 #: Deleted instances in the plan of a poll; 1,000,000 take some minutes.
 _DELETED = int(os.environ.get("FLEET_DELETED_ROWS", "100000"))

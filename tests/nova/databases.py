@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import sqlalchemy as sa
 
 from fleet.db.engine import statements
-from fleet.db.nova import grants
 from fleet_trial.private_servers import PostgreSQL, mariadb, postgresql_server
+from tests.nova import grants
 
 #: Roles: nova's own, the one that reads, and the one of the scheduler's row in nova's list of services.
 OWNER, READER, KEEPER = "fleet", "reader", "keeper"

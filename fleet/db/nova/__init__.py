@@ -5,5 +5,5 @@ Nothing writes, except for a scheduler's row in nova's list of services (``own_s
 
 Read ``tables`` (the columns that are read), ``engine`` and ``database`` (a connection that may only read), then
 ``api_queries``, ``cell_queries`` (with the types of its rows, ``cell_rows``) and ``placement_queries``, which share
-``in_parts``; ``grants`` has the privileges that suffice.
+``in_parts``.
 """

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Privileges of a role with which a scheduler reads the databases of nova and placement, and of one for its own row.
+"""The grants of docs/nova.md: of a role with which a scheduler reads nova's databases, and of one for its own row.
 
-The tests with nova's databases run these statements. ``of`` is one of :data:`~fleet.db.nova.tables.API_TABLES`,
-``CELL_TABLES`` and ``PLACEMENT_TABLES``.
+``of`` is one of :data:`~fleet.db.nova.tables.API_TABLES`, ``CELL_TABLES`` and ``PLACEMENT_TABLES``.
 """
 
 from __future__ import annotations
