@@ -26,6 +26,16 @@ def argument(*names: str, **options: Any) -> Argument:
     return lambda parser: parser.add_argument(*names, **options)
 
 
+def repeated(*names: str, **options: Any) -> Argument:
+    """An argument that may be given several times; its value is a list."""
+    return argument(*names, action="append", default=[], **options)
+
+
+def pairs(*names: str, **options: Any) -> Argument:
+    """An argument KEY=VALUE that may be given several times."""
+    return repeated(*names, type=argument_types.pair, metavar="KEY=VALUE", **options)
+
+
 SERVER = argument("server", help="Name, uuid, or the beginning of one.")
 HOST = argument("host")
 #: Of commands whose work goes on after their call.

@@ -33,15 +33,7 @@ def _sizes(required: bool) -> list[command.Argument]:
         command.argument("--root-gb", "--disk", type=argument_types.natural, default=rest, metavar="GB"),
         command.argument("--ephemeral-gb", "--ephemeral", type=argument_types.natural, default=rest, metavar="GB"),
         command.argument("--swap", type=argument_types.natural, default=rest, metavar="MB"),
-        command.argument(
-            "--property",
-            dest="extra_specs",
-            type=argument_types.pair,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="Extra spec; repeat for several.",
-        ),
+        command.pairs("--property", dest="extra_specs", help="Extra spec; repeat for several."),
     ]
 
 
@@ -84,13 +76,8 @@ class SetFlavor(command.ShowOne):
         _FLAVOR,
         command.argument("--name", type=name, help="A new name, without =."),
         *_sizes(required=False),
-        command.argument(
-            "--unset-property",
-            dest="removed",
-            action="append",
-            default=[],
-            metavar="KEY",
-            help="Extra spec to remove; repeat for several.",
+        command.repeated(
+            "--unset-property", dest="removed", metavar="KEY", help="Extra spec to remove; repeat for several."
         ),
     )
 

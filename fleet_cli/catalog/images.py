@@ -72,13 +72,9 @@ class CreateImage(command.ShowOne):
         command.argument(
             "--size", type=argument_types.size, default=0, metavar="BYTES", help="Default: 0, which is not known."
         ),
-        command.argument(
+        command.pairs(
             "--property",
             dest="properties",
-            type=argument_types.pair,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
             help="Property that filters read, such as hw_architecture=x86_64; repeat for several.",
         ),
     )

@@ -77,13 +77,9 @@ class CreateNetwork(command.ShowOne):
         command.argument(
             "--gateway", metavar="ADDRESS", help="Router of the guests; no guest gets this address. Default: none."
         ),
-        command.argument(
-            "--dns", action="append", default=[], metavar="ADDRESS", help="Name server; repeat for several."
-        ),
-        command.argument(
+        command.repeated("--dns", metavar="ADDRESS", help="Name server; repeat for several."),
+        command.repeated(
             "--project",
-            action="append",
-            default=[],
             metavar="ID",
             help="A project that may use the network; repeat for several. Default: all projects.",
         ),

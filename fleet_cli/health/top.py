@@ -43,10 +43,8 @@ class Top(command.Command):
     """
 
     arguments = (
-        command.argument(
+        command.repeated(
             "--page",
-            action="append",
-            default=[],
             metavar="URL",
             help="A daemon's page: HOST:PORT, or its whole URL; repeat for several. Default: those of all "
             "daemons of this machine, from [health] port on.",

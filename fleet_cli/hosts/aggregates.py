@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 
-from fleet.client import argument_types, connection
+from fleet.client import connection
 from fleet.client.connection import Record
 from fleet.objects.answers.hosts import AggregateView
 from fleet_cli.base import command, listing
@@ -17,15 +17,7 @@ from fleet_cli.base import command, listing
 COLUMNS = ("name", "uuid", "hosts", "metadata")
 _AGGREGATE = command.argument("aggregate", help="Its name; of one that exists, its uuid will do.")
 _METADATA = (
-    command.argument(
-        "--property",
-        dest="metadata",
-        type=argument_types.pair,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="A key of the metadata and its value; repeat for several.",
-    ),
+    command.pairs("--property", dest="metadata", help="A key of the metadata and its value; repeat for several."),
     command.argument("--zone", type=str, help="Name of the availability zone that the aggregate's hosts are in."),
 )
 

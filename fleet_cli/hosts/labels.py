@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from fleet.client import argument_types
 from fleet_cli.base import command
 
 
@@ -25,13 +24,10 @@ class SetHost(_Change):
     """Set labels of a host. They win over those of its configuration (host_labels)."""
 
     arguments = (
-        command.argument(
+        command.pairs(
             "--label",
             dest="labels",
-            type=argument_types.pair,
-            action="append",
             required=True,
-            metavar="KEY=VALUE",
             help="A label, such as rack=r7; repeat for several. KEY= hides a label of the host's configuration.",
         ),
         command.HOST,
@@ -45,13 +41,8 @@ class UnsetHost(_Change):
     """Remove labels that 'fleet host set' has set. Labels of the host's configuration count again."""
 
     arguments = (
-        command.argument(
-            "--label",
-            dest="labels",
-            action="append",
-            required=True,
-            metavar="KEY",
-            help="Key of a label; repeat for several.",
+        command.repeated(
+            "--label", dest="labels", required=True, metavar="KEY", help="Key of a label; repeat for several."
         ),
         command.HOST,
     )

@@ -36,9 +36,8 @@ class _Command(command.Lister):
     """Options of both commands, and the plan."""
 
     arguments: Sequence[command.Argument] = (
-        command.argument(
+        command.repeated(
             "--hosts",
-            action="append",
             required=True,
             metavar="WHICH",
             help="The hosts: an aggregate (its name or uuid), a label such as rack=r7, or names with commas between. May be "

@@ -12,14 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet import errors
-from fleet.client import offers, pages
+from fleet.client import argument_types, offers, pages
 from fleet.db.feed.feed import Changes
 from fleet.objects.survival import ENTRY_POINTS, REMAINING, REPORT, Loss, Remaining, Report
 from fleet.objects.whatif import Demand
+from fleet_cli.base import command
 from fleet_cli.base.output import progress
 
 #: Lines of progress if standard error is no terminal.
 LINES = 10
+LIMIT = command.argument(
+    "--limit",
+    type=argument_types.positive,
+    default=10,
+    metavar="SECONDS",
+    help="Search for so long for one loss, before it is 'not proved'. Default: 10.",
+)
 
 
 def prove(shown_by: Any, state: Changes, losses: Sequence[Loss], limit_s: float) -> Report:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import collections
 
-from fleet.client import argument_types
 from fleet.objects.survival import Loss, Proof, Report
 from fleet_cli.base import command, database_command, listing
 from fleet_cli.planning import lost, planning, proving
@@ -34,13 +33,7 @@ class DrillLose(listing.Fitted, command.Lister):
         command.argument("--by", metavar="KEY", help="With 'any': lose all hosts of one value of KEY at a time."),
         command.argument("--plan", action="store_true", help="A line for each guest, with its new host."),
         command.argument("--all", action="store_true", help="Also print the losses that are safe, if there are many."),
-        command.argument(
-            "--limit",
-            type=argument_types.positive,
-            default=10,
-            metavar="SECONDS",
-            help="Search for so long for one loss, before it is 'not proved'. Default: 10.",
-        ),
+        proving.LIMIT,
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:

@@ -89,15 +89,7 @@ class ShowTolerance(listing.Fitted, command.Lister):
     """
 
     things = "promises"
-    arguments = (
-        command.argument(
-            "--limit",
-            type=argument_types.positive,
-            default=10,
-            metavar="SECONDS",
-            help="Search for so long for one loss, before it is 'not proved'. Default: 10.",
-        ),
-    )
+    arguments = (proving.LIMIT,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         promised = [Tolerance.from_wire(each) for each in self.conductor.operator.list_tolerances()]

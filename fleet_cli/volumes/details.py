@@ -9,31 +9,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from fleet.client import argument_types, connection
+from fleet.client import connection
 from fleet_cli.base import command
 from fleet_cli.volumes import volumes
 
 _NEW = (
     command.argument("--name", help="The new name."),
     command.argument("--description", type=str, help="The new description; '' removes it."),
-    command.argument(
-        "--property",
-        dest="metadata",
-        type=argument_types.pair,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="A key of the metadata and its new value; repeat for several. Others stay.",
+    command.pairs(
+        "--property", dest="metadata", help="A key of the metadata and its new value; repeat for several. Others stay."
     ),
 )
 _OLD = (
-    command.argument(
-        "--property",
-        dest="keys",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="A key of the metadata to remove; repeat for several.",
+    command.repeated(
+        "--property", dest="keys", metavar="KEY", help="A key of the metadata to remove; repeat for several."
     ),
 )
 
@@ -66,7 +55,7 @@ class SetServer(_ChangeServer):
 
     arguments = (
         *_NEW,
-        command.argument("--tag", action="append", default=[], help="A tag to add; repeat for several."),
+        command.repeated("--tag", help="A tag to add; repeat for several."),
         command.argument("--hostname", help="The host name of the guest, which gets it with its next rebuild."),
     )
 
@@ -79,7 +68,7 @@ class UnsetServer(_ChangeServer):
 
     arguments = (
         *_OLD,
-        command.argument("--tag", action="append", default=[], help="A tag to remove; repeat for several."),
+        command.repeated("--tag", help="A tag to remove; repeat for several."),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

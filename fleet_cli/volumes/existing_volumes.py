@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterable
 
 from fleet import volume_states
-from fleet.client import argument_types, connection, following
+from fleet.client import connection, following
 from fleet.client.connection import Record
 from fleet_cli.base import command, listing
 from fleet_cli.volumes import volumes
@@ -38,14 +38,7 @@ class ManageVolume(volumes.VolumesToBe):
             "--type", dest="volume_type", help="A volume type, which must allow the pool; see 'fleet volume type list'."
         ),
         command.argument("--availability-zone", metavar="ZONE", help="A zone, which the backend must be in."),
-        command.argument(
-            "--metadata",
-            type=argument_types.pair,
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="Metadata of the volume; repeat for several.",
-        ),
+        command.pairs("--metadata", help="Metadata of the volume; repeat for several."),
         command.argument("--project", metavar="ID", help="The project that the volume belongs to. Default: none."),
         command.argument("--user", metavar="ID", help="The user that the volume belongs to. Default: none."),
         command.argument(

@@ -9,18 +9,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from fleet.client import argument_types, connection
+from fleet.client import connection
 from fleet.client.connection import Record
 from fleet_cli.base import command, listing
 
 COLUMNS = ("name", "description", "extra_specs")
-_PROPERTY = command.argument(
+_PROPERTY = command.pairs(
     "--property",
     dest="extra_specs",
-    type=argument_types.pair,
-    action="append",
-    default=[],
-    metavar="KEY=VALUE",
     help="Extra spec, such as volume_backend_name=fast or provisioning:type=thick; repeat for several.",
 )
 _TYPE = command.argument("volume_type", metavar="type", help="Name of the type.")
@@ -43,11 +39,9 @@ class CreateVolumeType(command.ShowOne):
         command.argument("name"),
         _PROPERTY,
         command.argument("--description", default=""),
-        command.argument(
+        command.repeated(
             "--project",
             dest="projects",
-            action="append",
-            default=[],
             metavar="PROJECT",
             help="Offer it to this project only; repeat for several. Without it every project may use the type.",
         ),
@@ -74,13 +68,8 @@ class SetVolumeType(command.ShowOne):
         _TYPE,
         _PROPERTY,
         command.argument("--description", type=str),
-        command.argument(
-            "--unset-property",
-            dest="removed",
-            action="append",
-            default=[],
-            metavar="KEY",
-            help="Extra spec to remove; repeat for several.",
+        command.repeated(
+            "--unset-property", dest="removed", metavar="KEY", help="Extra spec to remove; repeat for several."
         ),
     )
 
