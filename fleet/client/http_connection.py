@@ -66,42 +66,35 @@ class HttpConnection(Calls):
         return self._call("operator", method, arguments)
 
     def _create(self, request: JSONObject, token: str | None) -> AcceptedRequest:
-        answer: AcceptedRequest = self._call("compute_task", "create", {"request": request, "client_token": token})
-        return answer
+        return self._call("compute_task", "create", {"request": request, "client_token": token})
 
     def terminate(self, uuids: list[str]) -> None:
         self._call("compute_task", "terminate_instances", {"instance_uuids": uuids})
 
     def explain(self, asked: Mapping[str, object], best: int) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, object] = self._call("scheduler", "explain", {**asked, "best": best})
-            return answer
+            return self._call("scheduler", "explain", {**asked, "best": best})
 
     def capacity(self, asked: Mapping[str, object], group_by: str | None) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, object] = self._call("scheduler", "capacity", {**asked, "group_by": group_by})
-            return answer
+            return self._call("scheduler", "capacity", {**asked, "group_by": group_by})
 
     def describe_filters(self) -> JSONObject:
-        answer: dict[str, object] = self._call("scheduler", "describe_filters", {})
-        return answer
+        return self._call("scheduler", "describe_filters", {})
 
     def explain_volume(self, asked: Mapping[str, object], best: int) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, object] = self._call("volume_scheduler", "explain", {**asked, "best": best})
-            return answer
+            return self._call("volume_scheduler", "explain", {**asked, "best": best})
 
     def volume_capacity(self, asked: Mapping[str, object], group_by: str | None) -> JSONObject:
         with self._scheduler_failures():
-            answer: dict[str, object] = self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
-            return answer
+            return self._call("volume_scheduler", "capacity", {**asked, "group_by": group_by})
 
     def ping(self, topic: str) -> None:
         self._call("baseapi", "ping", {"topic": topic})
 
     def describe_host(self, host: str) -> JSONObject:
-        answer: dict[str, object] = self._call("compute", "describe_host", {"host": host})
-        return answer
+        return self._call("compute", "describe_host", {"host": host})
 
     def depths(self, queues: Iterable[str]) -> dict[str, broker.Depth | None] | None:
         """Return None: fleet-api does not read the broker's queues."""

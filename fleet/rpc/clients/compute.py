@@ -129,15 +129,11 @@ class ComputeAPI(HostAPI):
     def get_console_output(self, context: RequestContext, host: str, instance_uuid: str) -> str:
         """:raises oslo_messaging.MessageUndeliverable: no agent serves the host; errors.VersionPinned: it is too old"""
         message = Message("get_console_output", {"instance_uuid": instance_uuid}, version="1.2")
-        answer: str = self._ask(context, message, server=host, transport_options=MANDATORY)
-        return answer
+        return self._ask(context, message, server=host, transport_options=MANDATORY)
 
     def describe_host(self, context: RequestContext, host: str) -> JSONObject:
         """Return the claims of the agent, and its running guests.
 
         :raises oslo_messaging.MessageUndeliverable: no agent serves the host
         """
-        answer: dict[str, object] = self._ask(
-            context, Message("describe_host", {}), server=host, transport_options=MANDATORY
-        )
-        return answer
+        return self._ask(context, Message("describe_host", {}), server=host, transport_options=MANDATORY)

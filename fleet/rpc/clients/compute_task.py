@@ -57,8 +57,7 @@ class ComputeTaskAPI(API):
         else:
             newer["client_token"] = uuidutils.generate_uuid()
         version = max(since, key=versions.parse, default="")
-        answer: AcceptedRequest = self._ask(context, Message("create", said, version, newer, TOKENS_SINCE))
-        return answer
+        return self._ask(context, Message("create", said, version, newer, TOKENS_SINCE))
 
     def takes_passwords(self) -> bool:
         """Return True if :meth:`create` may have an ``admin_password``."""

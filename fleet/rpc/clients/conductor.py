@@ -36,8 +36,7 @@ class ConductorAPI(API):
 
     def register_services(self, context: RequestContext, services: list[JSONObject]) -> list[JSONObject]:
         """Register daemons. If no conductor has a queue yet, the call times out at once: daemons start in any order."""
-        answer: list[dict[str, object]] = self._sure_call(context, Message("register_services", {"services": services}))
-        return answer
+        return self._sure_call(context, Message("register_services", {"services": services}))
 
     def require_free(self, context: RequestContext, services: list[JSONObject]) -> None:
         """:raises errors.HostTaken: another agent serves one of these hosts"""
@@ -99,24 +98,19 @@ class ConductorAPI(API):
         alarms: dict[str, str],
     ) -> list[JSONObject]:
         said = {"reports": reports, "nodes": nodes}
-        answer: list[dict[str, object]] = self._ask(
-            context, Message("report_hosts", said, newer={"alarms": alarms}, newer_version="1.1")
-        )
-        return answer
+        return self._ask(context, Message("report_hosts", said, newer={"alarms": alarms}, newer_version="1.1"))
 
     def get_host_instances(
         self, context: RequestContext, host: str, uuids: list[str] | None = None
     ) -> list[JSONObject]:
-        answer: list[dict[str, object]] = self._call(context, "get_host_instances", host=host, uuids=uuids)
-        return answer
+        return self._call(context, "get_host_instances", host=host, uuids=uuids)
 
     def compare_instances(
         self, context: RequestContext, held: dict[str, list[str]], power: dict[str, dict[str, int]] | None = None
     ) -> dict[str, list[str]]:
         """:param power: power states of the driver, by host and uuid; an older conductor compares without them"""
         message = Message("compare_instances", {"held": held}, newer={"power": power or {}}, newer_version="1.8")
-        answer: dict[str, list[str]] = self._ask(context, message)
-        return answer
+        return self._ask(context, message)
 
     def report_guest(
         self,
@@ -131,8 +125,7 @@ class ConductorAPI(API):
         if not self._can_send("1.8"):
             return False
         seen = {"instance_uuid": instance_uuid, "host": host, "power_state": power_state, "expected": expected}
-        answer: bool = self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
-        return answer
+        return self._ask(context, Message("report_guest", {**seen, "failed": failed}, version="1.8"))
 
     def restart_guest(
         self, context: RequestContext, instance_uuid: str, host: str, power_state: int, limits: JSONObject, moves: bool
@@ -151,8 +144,7 @@ class ConductorAPI(API):
 
     def get_image(self, context: RequestContext, image_id: str) -> ImageView:
         """:raises errors.NotFound: errors.VersionPinned: the conductor is too old"""
-        answer: ImageView = self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
-        return answer
+        return self._ask(context, Message("get_image", {"image_id": image_id}, version="1.12"))
 
     def get_boot_data(self, context: RequestContext, instance_uuid: str, host: str) -> JSONObject:
         """Return the boot data of an instance. Empty from a conductor that is too old to accept any.
@@ -162,8 +154,7 @@ class ConductorAPI(API):
         if not self._can_send("1.13"):
             return {}
         asked = {"instance_uuid": instance_uuid, "host": host}
-        answer: dict[str, object] = self._ask(context, Message("get_boot_data", asked, version="1.13"))
-        return answer
+        return self._ask(context, Message("get_boot_data", asked, version="1.13"))
 
     def power_done(
         self,
@@ -185,14 +176,12 @@ class ConductorAPI(API):
         done = {"instance_uuid": instance_uuid, "host": host, "task_state": task_state, "power_state": power_state}
         newer = {"attempt": attempt, "deadline": deadline}
         message = Message("power_done", {**done, "failure": failure}, "1.12", newer=newer, newer_version="1.18")
-        answer: bool = self._ask(context, message)
-        return answer
+        return self._ask(context, message)
 
     def get_attachments(self, context: RequestContext, instance_uuid: str, host: str) -> list[JSONObject]:
         """Return the attachments of an instance; none if it is not on ``host``."""
         asked = {"instance_uuid": instance_uuid, "host": host}
-        answer: list[dict[str, object]] = self._ask(context, Message("get_attachments", asked, version="1.14"))
-        return answer
+        return self._ask(context, Message("get_attachments", asked, version="1.14"))
 
     def attachment_done(
         self, context: RequestContext, attachment_uuid: str, host: str, status: str, attempt: int, failure: str
@@ -202,10 +191,7 @@ class ConductorAPI(API):
         :param failure: "" if it is done
         """
         done = {"attachment_uuid": attachment_uuid, "host": host, "status": status, "attempt": attempt}
-        answer: dict[str, object] | None = self._ask(
-            context, Message("attachment_done", {**done, "failure": failure}, version="1.14")
-        )
-        return answer
+        return self._ask(context, Message("attachment_done", {**done, "failure": failure}, version="1.14"))
 
     def claim_instance(
         self,
@@ -227,10 +213,7 @@ class ConductorAPI(API):
             "claim": claim,
         }
         newer = {"limits": limits} if limits else {}
-        answer: dict[str, object] = self._ask(
-            context, Message("claim_instance", said, newer=newer, newer_version="1.3")
-        )
-        return answer
+        return self._ask(context, Message("claim_instance", said, newer=newer, newer_version="1.3"))
 
     def finish_build(
         self,
@@ -243,8 +226,7 @@ class ConductorAPI(API):
     ) -> JSONObject:
         said = {"instance_uuid": instance_uuid, "attempt": attempt, "host": host, "power_state": power_state}
         newer = {"incarnation": incarnation}
-        answer: dict[str, object] = self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
-        return answer
+        return self._ask(context, Message("finish_build", said, newer=newer, newer_version="1.4"))
 
     def takes_steps(self) -> bool:
         """Return True if :meth:`build_steps` may be used.
@@ -259,8 +241,7 @@ class ConductorAPI(API):
 
         :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
         """
-        answer: list[dict[str, object]] = self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
-        return answer
+        return self._ask(context, Message("build_steps", {"steps": steps}, version="1.4"))
 
     def instance_destroyed(self, context: RequestContext, instance_uuid: str, host: str) -> None:
         self._call(context, "instance_destroyed", instance_uuid=instance_uuid, host=host)

@@ -25,8 +25,7 @@ class DecisionAPI(API):
     ) -> JSONObject:
         """Return the decision that the scheduler would make, in the form of ``docs/explain.md``. Nothing is booked."""
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
-        answer: dict[str, object] = self._ask(context, Message("explain", asked, version=self._since))
-        return answer
+        return self._ask(context, Message("explain", asked, version=self._since))
 
     def capacity(
         self,
@@ -40,8 +39,7 @@ class DecisionAPI(API):
         :param group_by: ``zone``, or for instances ``aggregate``; None for the total only
         """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "group_by": group_by}
-        answer: dict[str, object] = self._ask(context, Message("capacity", asked, version=self._since))
-        return answer
+        return self._ask(context, Message("capacity", asked, version=self._since))
 
     def _decide(
         self,
@@ -59,7 +57,4 @@ class DecisionAPI(API):
         """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties}
         waits = {"timeout": self._conf.long_rpc_timeout, "call_monitor_timeout": self._conf.rpc_response_timeout}
-        answer: list[dict[str, object]] = self._ask(
-            context, Message(method, asked, version, newer, newer_version), **waits
-        )
-        return answer
+        return self._ask(context, Message(method, asked, version, newer, newer_version), **waits)

@@ -20,10 +20,7 @@ class MigrationAPI(API):
     def get_host_migrations(
         self, context: RequestContext, host: str, instance_uuids: list[str] | None = None
     ) -> list[JSONObject]:
-        answer: list[dict[str, object]] = self._call(
-            context, "get_host_migrations", host=host, instance_uuids=instance_uuids
-        )
-        return answer
+        return self._call(context, "get_host_migrations", host=host, instance_uuids=instance_uuids)
 
     def claim_migration(
         self,
@@ -35,7 +32,7 @@ class MigrationAPI(API):
         incarnation: str,
         claim: JSONObject,
     ) -> JSONObject:
-        answer: dict[str, object] = self._call(
+        return self._call(
             context,
             "claim_migration",
             migration_uuid=migration_uuid,
@@ -45,14 +42,12 @@ class MigrationAPI(API):
             incarnation=incarnation,
             claim=claim,
         )
-        return answer
 
     def migration_done(
         self, context: RequestContext, migration_uuid: str, attempt: int, host: str, status: str
     ) -> JSONObject:
         arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
-        answer: dict[str, object] = self._call(context, "migration_done", **arguments)
-        return answer
+        return self._call(context, "migration_done", **arguments)
 
     def migration_copied(
         self, context: RequestContext, migration_uuid: str, attempt: int, host: str, percent: int
@@ -72,5 +67,4 @@ class MigrationAPI(API):
         failure: JSONObject,
     ) -> JSONObject:
         arguments = {"migration_uuid": migration_uuid, "attempt": attempt, "host": host, "status": status}
-        answer: dict[str, object] = self._call(context, "migration_failed", failure=failure, **arguments)
-        return answer
+        return self._call(context, "migration_failed", failure=failure, **arguments)

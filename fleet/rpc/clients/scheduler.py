@@ -57,10 +57,7 @@ class SchedulerAPI(DecisionAPI):
 
         :raises errors.VersionPinned: a scheduler may be too old
         """
-        answer: dict[str, object] = self._ask(
-            context, Message("describe_filters", {}, version="4.6"), timeout=DESCRIBE_TIMEOUT_S
-        )
-        return answer
+        return self._ask(context, Message("describe_filters", {}, version="4.6"), timeout=DESCRIBE_TIMEOUT_S)
 
     def plan_loss(
         self, context: RequestContext, hosts: list[str], requests: Sequence[SchedulingRequestOf]
@@ -70,8 +67,7 @@ class SchedulerAPI(DecisionAPI):
         :raises errors.VersionPinned: a scheduler may be too old; errors.NotSupported: it does not plan
         """
         message = Message("plan_loss", {"hosts": hosts, "requests": list(requests)}, version="4.8")
-        answer: dict[str, object] = self._ask(context, message, timeout=PLAN_TIMEOUT_S)
-        return answer
+        return self._ask(context, message, timeout=PLAN_TIMEOUT_S)
 
     def decisions_of(self, context: RequestContext, request_id: str, host: str) -> list[KeptDecision]:
         """Return the decisions of a request that the schedulers of one machine have kept.
@@ -80,8 +76,7 @@ class SchedulerAPI(DecisionAPI):
         :raises errors.VersionPinned: a scheduler may be too old; errors.ConfigError: it keeps no decisions
         """
         message = Message("decisions_of", {"request_id": request_id}, version="4.9")
-        answer: list[KeptDecision] = self._ask(context, message, server=host, timeout=DESCRIBE_TIMEOUT_S)
-        return answer
+        return self._ask(context, message, server=host, timeout=DESCRIBE_TIMEOUT_S)
 
     # Hints to all schedulers. A scheduler of an older release uses the change feed only.
 

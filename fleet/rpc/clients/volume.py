@@ -29,8 +29,7 @@ class VolumeAPI(HostAPI):
         :raises errors.VersionPinned: it is too old
         """
         message = Message("get_manageable", {}, version="1.1")
-        answer: list[Manageable] = self._ask(context, message, server=host, transport_options=MANDATORY)
-        return answer
+        return self._ask(context, message, server=host, transport_options=MANDATORY)
 
     def get_connection(self, context: RequestContext, host: str, volume_uuid: str, pool: str) -> JSONObject:
         """Return where the data of a volume are (``fleet.objects.VolumeConnection``).
@@ -41,5 +40,4 @@ class VolumeAPI(HostAPI):
         """
         asked = {"volume_uuid": volume_uuid, "pool": pool}
         message = Message("get_connection", asked, version="1.2")
-        answer: dict[str, object] = self._ask(context, message, server=host, transport_options=MANDATORY)
-        return answer
+        return self._ask(context, message, server=host, transport_options=MANDATORY)

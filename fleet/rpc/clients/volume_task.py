@@ -30,10 +30,7 @@ class VolumeTaskAPI(API):
         self, context: RequestContext, reports: list[JSONObject], pools: dict[str, list[str]]
     ) -> list[JSONObject]:
         """:param pools: by backend, all its pools"""
-        answer: list[dict[str, object]] = self._ask(
-            context, Message("report_pools", {"reports": reports, "pools": pools}, version=_SINCE)
-        )
-        return answer
+        return self._ask(context, Message("report_pools", {"reports": reports, "pools": pools}, version=_SINCE))
 
     def takes_copies(self) -> bool:
         """Return True if :meth:`report_copies` may be used."""
@@ -59,8 +56,7 @@ class VolumeTaskAPI(API):
         said, part = {"host": host, "volume_uuids": volume_uuids}, {"limit": limit, "marker": marker}
         newer = {} if limit is None else part
         asked = Message("get_host_volumes", said, version=_SINCE, newer=newer, newer_version=_SINCE_PARTS)
-        answer: list[dict[str, object]] = self._ask(context, asked)
-        return answer
+        return self._ask(context, asked)
 
     def get_removable_volumes(
         self, context: RequestContext, host: str, volume_uuids: list[str], pool: str
@@ -71,22 +67,19 @@ class VolumeTaskAPI(API):
         """
         said, newer = {"host": host, "volume_uuids": volume_uuids}, {"pool": pool}
         asked = Message("get_removable_volumes", said, version=_SINCE, newer=newer, newer_version=_SINCE_PARTS)
-        answer: list[str] = self._ask(context, asked)
-        return answer
+        return self._ask(context, asked)
 
     def volume_done(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str
     ) -> JSONObject:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status}
-        answer: dict[str, object] = self._ask(context, Message("volume_done", said, version=_since(status)))
-        return answer
+        return self._ask(context, Message("volume_done", said, version=_since(status)))
 
     def volume_failed(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, status: str, failure: JSONObject
     ) -> JSONObject:
         said = {"volume_uuid": volume_uuid, "attempt": attempt, "host": host, "status": status, "failure": failure}
-        answer: dict[str, object] = self._ask(context, Message("volume_failed", said, version=_since(status)))
-        return answer
+        return self._ask(context, Message("volume_failed", said, version=_since(status)))
 
     def volume_measured(
         self, context: RequestContext, volume_uuid: str, attempt: int, host: str, size_gb: int, stored_gb: int
@@ -99,8 +92,7 @@ class VolumeTaskAPI(API):
             "size_gb": size_gb,
             "stored_gb": stored_gb,
         }
-        answer: dict[str, object] = self._ask(context, Message("volume_measured", said, version=_SINCE_MANAGED))
-        return answer
+        return self._ask(context, Message("volume_measured", said, version=_SINCE_MANAGED))
 
     def takes_steps(self) -> bool:
         """Return True if :meth:`volume_steps` may be used.
@@ -115,8 +107,7 @@ class VolumeTaskAPI(API):
 
         :param steps: ``method``, its arguments, and the request it belongs to (``RequestContext.whose``)
         """
-        answer: list[dict[str, object]] = self._ask(context, Message("volume_steps", {"steps": steps}, version="1.12"))
-        return answer
+        return self._ask(context, Message("volume_steps", {"steps": steps}, version="1.12"))
 
 
 def _since(status: str) -> str:

@@ -187,7 +187,4 @@ class BaseAPI(API):
 
     def ping(self, context: RequestContext, arg: object) -> dict[str, object]:
         """:raises oslo_messaging.MessageUndeliverable: the topic has no queue"""
-        answer: dict[str, object] = self._client.prepare(version="1.1", transport_options=MANDATORY).call(
-            context, "ping", arg=arg
-        )
-        return answer
+        return self._client.prepare(version="1.1", transport_options=MANDATORY).call(context, "ping", arg=arg)

@@ -53,113 +53,90 @@ class GroupChanges(TypedDict, total=False):
 
 class CatalogCalls(Caller):
     def list_flavors(self) -> list[FlavorView]:
-        answer: list[FlavorView] = self.call("list_flavors")
-        return answer
+        return self.call("list_flavors")
 
     def create_flavor(self, flavor: JSONObject) -> FlavorView:
-        answer: FlavorView = self.call("create_flavor", flavor=flavor)
-        return answer
+        return self.call("create_flavor", flavor=flavor)
 
     def show_flavor(self, name: str) -> FlavorView:
-        answer: FlavorView = self.call("show_flavor", name=name)
-        return answer
+        return self.call("show_flavor", name=name)
 
     def update_flavor(self, name: str, **changes: Unpack[FlavorChanges]) -> FlavorView:
-        answer: FlavorView = self.call("update_flavor", name=name, **changes)
-        return answer
+        return self.call("update_flavor", name=name, **changes)
 
     def delete_flavor(self, name: str) -> None:
         self.call("delete_flavor", name=name)
 
     def list_flavor_access(self, name: str) -> list[str]:
-        answer: list[str] = self.call("list_flavor_access", name=name)
-        return answer
+        return self.call("list_flavor_access", name=name)
 
     def add_flavor_access(self, name: str, project_id: str) -> list[str]:
-        answer: list[str] = self.call("add_flavor_access", name=name, project_id=project_id)
-        return answer
+        return self.call("add_flavor_access", name=name, project_id=project_id)
 
     def remove_flavor_access(self, name: str, project_id: str) -> list[str]:
-        answer: list[str] = self.call("remove_flavor_access", name=name, project_id=project_id)
-        return answer
+        return self.call("remove_flavor_access", name=name, project_id=project_id)
 
     def list_images(self) -> list[ImageView]:
-        answer: list[ImageView] = self.call("list_images")
-        return answer
+        return self.call("list_images")
 
     def create_image(self, image: JSONObject) -> ImageView:
-        answer: ImageView = self.call("create_image", image=image)
-        return answer
+        return self.call("create_image", image=image)
 
     def show_image(self, name: str) -> ImageView:
-        answer: ImageView = self.call("show_image", name=name)
-        return answer
+        return self.call("show_image", name=name)
 
     def delete_image(self, name: str) -> None:
         self.call("delete_image", name=name)
 
     def list_groups(self, **of: Unpack[OfProject]) -> list[GroupView]:
-        answer: list[GroupView] = self.call("list_groups", **of)
-        return answer
+        return self.call("list_groups", **of)
 
     def create_group(self, name: str, policy: str, **options: Unpack[GroupOptions]) -> GroupView:
-        answer: GroupView = self.call("create_group", name=name, policy=policy, **options)
-        return answer
+        return self.call("create_group", name=name, policy=policy, **options)
 
     def show_group(self, name: str) -> GroupView:
-        answer: GroupView = self.call("show_group", name=name)
-        return answer
+        return self.call("show_group", name=name)
 
     def update_group(self, name: str, **changes: Unpack[GroupChanges]) -> GroupView:
-        answer: GroupView = self.call("update_group", name=name, **changes)
-        return answer
+        return self.call("update_group", name=name, **changes)
 
     def delete_group(self, name: str) -> None:
         self.call("delete_group", name=name)
 
     def list_quotas(self) -> list[OwnLimits]:
-        answer: list[OwnLimits] = self.call("list_quotas")
-        return answer
+        return self.call("list_quotas")
 
     def show_quota(self, project_id: str | None = None) -> QuotaView:
         """:param project_id: None: that of the caller, who acts for one"""
         named = {} if project_id is None else {"project_id": project_id}
-        answer: QuotaView = self.call("show_quota", **named)
-        return answer
+        return self.call("show_quota", **named)
 
     def set_quota(self, project_id: str, limits: Mapping[str, int | None]) -> QuotaView:
-        answer: QuotaView = self.call("set_quota", project_id=project_id, limits=dict(limits))
-        return answer
+        return self.call("set_quota", project_id=project_id, limits=dict(limits))
 
     def delete_quota(self, project_id: str) -> None:
         self.call("delete_quota", project_id=project_id)
 
     def list_key_pairs(self) -> list[KeyPairView]:
-        answer: list[KeyPairView] = self.call("list_key_pairs")
-        return answer
+        return self.call("list_key_pairs")
 
     def create_key_pair(self, key_pair: JSONObject) -> KeyPairView:
-        answer: KeyPairView = self.call("create_key_pair", key_pair=key_pair)
-        return answer
+        return self.call("create_key_pair", key_pair=key_pair)
 
     def show_key_pair(self, name: str) -> KeyPairView:
-        answer: KeyPairView = self.call("show_key_pair", name=name)
-        return answer
+        return self.call("show_key_pair", name=name)
 
     def delete_key_pair(self, name: str) -> None:
         self.call("delete_key_pair", name=name)
 
     def list_networks(self) -> list[NetworkView]:
-        answer: list[NetworkView] = self.call("list_networks")
-        return answer
+        return self.call("list_networks")
 
     def create_network(self, network: JSONObject) -> NetworkView:
-        answer: NetworkView = self.call("create_network", network=network)
-        return answer
+        return self.call("create_network", network=network)
 
     def show_network(self, name: str) -> NetworkView:
-        answer: NetworkView = self.call("show_network", name=name)
-        return answer
+        return self.call("show_network", name=name)
 
     def delete_network(self, name: str) -> None:
         self.call("delete_network", name=name)

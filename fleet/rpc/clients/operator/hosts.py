@@ -82,13 +82,11 @@ class ServicePart(TypedDict, total=False):
 class HostCalls(Caller):
     def list_acts(self, **newest: Unpack[Newest]) -> list[ActView]:
         """Return the acts of administrators, the newest first."""
-        answer: list[ActView] = self.call("list_acts", **newest)
-        return answer
+        return self.call("list_acts", **newest)
 
     def list_hosts(self, **part: Unpack[HostPart]) -> list[HostView]:
         """Return the nodes of hosts. ``fleet.client.pages`` returns those of a large fleet."""
-        answer: list[HostView] = self.call("list_hosts", **part)
-        return answer
+        return self.call("list_hosts", **part)
 
     def host_table(self, columns: Sequence[str], **part: Unpack[HostPart]) -> list[list[Any]]:
         """Return these fields of hosts, as one list for each. ``fleet.client.pages`` returns those of a large fleet."""
@@ -97,111 +95,88 @@ class HostCalls(Caller):
 
     def list_zones(self) -> dict[str, bool]:
         """Return the zones that have hosts, each with whether one of its hosts is up and enabled."""
-        answer: dict[str, bool] = self.call("list_zones")
-        return answer
+        return self.call("list_zones")
 
     def list_host_states(self, **of: Unpack[Named]) -> dict[str, list[str]]:
         """Return state and status of hosts by name: of all that are down or disabled, or of those that are named."""
-        answer: dict[str, list[str]] = self.call("list_host_states", **of)
-        return answer
+        return self.call("list_host_states", **of)
 
     def show_host(self, name: str) -> ShownHost:
-        answer: ShownHost = self.call("show_host", name=name)
-        return answer
+        return self.call("show_host", name=name)
 
     def set_host_labels(self, host: str, labels: Mapping[str, str | None]) -> dict[str, str]:
         """Return the labels that count afterwards."""
-        answer: dict[str, str] = self.call("set_host_labels", host=host, labels=dict(labels))
-        return answer
+        return self.call("set_host_labels", host=host, labels=dict(labels))
 
     def delete_host(self, host: str) -> None:
         self.call("delete_host", host=host)
 
     def list_tolerances(self) -> list[ToleranceView]:
         """Return the promises to survive a loss."""
-        answer: list[ToleranceView] = self.call("list_tolerances")
-        return answer
+        return self.call("list_tolerances")
 
     def set_tolerance(self, tolerance: JSONMapping) -> ToleranceView:
-        answer: ToleranceView = self.call("set_tolerance", tolerance=dict(tolerance))
-        return answer
+        return self.call("set_tolerance", tolerance=dict(tolerance))
 
     def unset_tolerance(self, kind: str, name: str) -> None:
         self.call("unset_tolerance", kind=kind, name=name)
 
     def list_recoveries(self, **newest: Unpack[Newest]) -> RecoveriesView:
         """Recoveries of hosts: those that have not ended first, then the newest."""
-        answer: RecoveriesView = self.call("list_recoveries", **newest)
-        return answer
+        return self.call("list_recoveries", **newest)
 
     def show_recovery(self, name: str) -> ShownRecovery:
-        answer: ShownRecovery = self.call("show_recovery", name=name)
-        return answer
+        return self.call("show_recovery", name=name)
 
     def pause_recovery(self, paused: bool, name: str | None = None) -> Switch:
         """Pause or resume one recovery, or all."""
-        answer: Switch = self.call("pause_recovery", paused=paused, name=name)
-        return answer
+        return self.call("pause_recovery", paused=paused, name=name)
 
     def start_recovery(self, host: str) -> RecoveryView:
-        answer: RecoveryView = self.call("start_recovery", host=host)
-        return answer
+        return self.call("start_recovery", host=host)
 
     def create_maintenance(self, maintenance: Mapping[str, object], **more: Unpack[LeftOut]) -> ShownMaintenance:
         """:param maintenance: a Maintenance"""
-        answer: ShownMaintenance = self.call("create_maintenance", maintenance=dict(maintenance), **more)
-        return answer
+        return self.call("create_maintenance", maintenance=dict(maintenance), **more)
 
     def list_maintenances(self, **newest: Unpack[Newest]) -> list[MaintenanceView]:
-        answer: list[MaintenanceView] = self.call("list_maintenances", **newest)
-        return answer
+        return self.call("list_maintenances", **newest)
 
     def show_maintenance(self, name: str) -> ShownMaintenance:
-        answer: ShownMaintenance = self.call("show_maintenance", name=name)
-        return answer
+        return self.call("show_maintenance", name=name)
 
     def pause_maintenance(self, name: str, paused: bool) -> ShownMaintenance:
-        answer: ShownMaintenance = self.call("pause_maintenance", name=name, paused=paused)
-        return answer
+        return self.call("pause_maintenance", name=name, paused=paused)
 
     def cancel_maintenance(self, name: str) -> ShownMaintenance:
-        answer: ShownMaintenance = self.call("cancel_maintenance", name=name)
-        return answer
+        return self.call("cancel_maintenance", name=name)
 
     def skip_maintenance_host(self, name: str, host: str) -> ShownMaintenance:
-        answer: ShownMaintenance = self.call("skip_maintenance_host", name=name, host=host)
-        return answer
+        return self.call("skip_maintenance_host", name=name, host=host)
 
     def list_balances(self) -> list[BalanceView]:
-        answer: list[BalanceView] = self.call("list_balances")
-        return answer
+        return self.call("list_balances")
 
     def list_balance_rounds(self, aggregate: str | None = None, **newest: Unpack[Newest]) -> list[BalanceRound]:
         """Return the rounds of balancing, the newest first."""
-        answer: list[BalanceRound] = self.call("list_balance_rounds", aggregate=aggregate, **newest)
-        return answer
+        return self.call("list_balance_rounds", aggregate=aggregate, **newest)
 
     def suggest_balance(self, aggregate: str) -> BalanceRound:
-        answer: BalanceRound = self.call("suggest_balance", aggregate=aggregate)
-        return answer
+        return self.call("suggest_balance", aggregate=aggregate)
 
     def run_balance(self, aggregate: str, uuid: str | None = None) -> BalanceRound:
         """:param uuid: the suggestion must be this one"""
-        answer: BalanceRound = self.call("run_balance", aggregate=aggregate, uuid=uuid)
-        return answer
+        return self.call("run_balance", aggregate=aggregate, uuid=uuid)
 
     def pause_balance(self, aggregate: str, paused: bool) -> BalanceView:
-        answer: BalanceView = self.call("pause_balance", aggregate=aggregate, paused=paused)
-        return answer
+        return self.call("pause_balance", aggregate=aggregate, paused=paused)
 
     def list_services(self, **part: Unpack[ServicePart]) -> list[ListedService]:
         """Return services. ``fleet.client.pages`` returns those of a large fleet."""
-        answer: list[ListedService] = self.call("list_services", **part)
-        return answer
+        return self.call("list_services", **part)
 
     def update_service(self, host: str, disabled: bool, **more: Unpack[Disabling]) -> ServiceView:
-        answer: ServiceView = self.call("update_service", host=host, disabled=disabled, **more)
-        return answer
+        return self.call("update_service", host=host, disabled=disabled, **more)
 
     def force_down(self, host: str, forced: bool, **of: Unpack[Binary]) -> None:
         self.call("force_down", host=host, forced=forced, **of)
@@ -210,40 +185,31 @@ class HostCalls(Caller):
         self.call("delete_service", host=host, **of)
 
     def list_aggregates(self) -> list[AggregateView]:
-        answer: list[AggregateView] = self.call("list_aggregates")
-        return answer
+        return self.call("list_aggregates")
 
     def show_aggregate(self, name: str) -> AggregateView:
-        answer: AggregateView = self.call("show_aggregate", name=name)
-        return answer
+        return self.call("show_aggregate", name=name)
 
     def create_aggregate(self, name: str, metadata: Mapping[str, str]) -> AggregateView:
-        answer: AggregateView = self.call("create_aggregate", name=name, metadata=dict(metadata))
-        return answer
+        return self.call("create_aggregate", name=name, metadata=dict(metadata))
 
     def rename_aggregate(self, name: str, new_name: str) -> AggregateView:
-        answer: AggregateView = self.call("rename_aggregate", name=name, new_name=new_name)
-        return answer
+        return self.call("rename_aggregate", name=name, new_name=new_name)
 
     def add_aggregate_host(self, name: str, host: str) -> AggregateView:
-        answer: AggregateView = self.call("add_aggregate_host", name=name, host=host)
-        return answer
+        return self.call("add_aggregate_host", name=name, host=host)
 
     def remove_aggregate_host(self, name: str, host: str) -> AggregateView:
-        answer: AggregateView = self.call("remove_aggregate_host", name=name, host=host)
-        return answer
+        return self.call("remove_aggregate_host", name=name, host=host)
 
     def set_aggregate_metadata(self, name: str, metadata: Mapping[str, str | None]) -> AggregateView:
-        answer: AggregateView = self.call("set_aggregate_metadata", name=name, metadata=dict(metadata))
-        return answer
+        return self.call("set_aggregate_metadata", name=name, metadata=dict(metadata))
 
     def delete_aggregate(self, name: str) -> None:
         self.call("delete_aggregate", name=name)
 
     def use_over_time(self, **period: Unpack[Period]) -> UseView:
-        answer: UseView = self.call("use_over_time", **period)
-        return answer
+        return self.call("use_over_time", **period)
 
     def examine(self) -> Findings:
-        answer: Findings = self.call("examine")
-        return answer
+        return self.call("examine")

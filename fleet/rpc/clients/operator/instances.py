@@ -126,161 +126,123 @@ class Newest(TypedDict, total=False):
 
 class InstanceCalls(Caller):
     def list_instances(self, filters: Mapping[str, object], **listing: Unpack[Listing]) -> list[InstanceView]:
-        answer: list[InstanceView] = self.call("list_instances", filters=dict(filters), **listing)
-        return answer
+        return self.call("list_instances", filters=dict(filters), **listing)
 
     def list_brief(self, filters: Mapping[str, object], **listing: Unpack[Listing]) -> list[BriefInstance]:
         """Return the list with few fields. A conductor that is too old for it returns whole instances."""
-        answer: list[BriefInstance] = self.call("list_instances", filters=dict(filters), brief=True, **listing)
-        return answer
+        return self.call("list_instances", filters=dict(filters), brief=True, **listing)
 
     def search_instances(self, **search: Unpack[SearchingLabels]) -> InstancesFound:
-        answer: InstancesFound = self.call("search_instances", **search)
-        return answer
+        return self.call("search_instances", **search)
 
     def show_instance(self, name: str) -> ShownInstance:
-        answer: ShownInstance = self.call("show_instance", name=name)
-        return answer
+        return self.call("show_instance", name=name)
 
     def update_instance(self, name: str, changes: Mapping[str, object]) -> InstanceView:
-        answer: InstanceView = self.call("update_instance", name=name, changes=dict(changes))
-        return answer
+        return self.call("update_instance", name=name, changes=dict(changes))
 
     def lock_instance(self, name: str, **why: Unpack[Lock]) -> InstanceView:
-        answer: InstanceView = self.call("lock_instance", name=name, **why)
-        return answer
+        return self.call("lock_instance", name=name, **why)
 
     def unlock_instance(self, name: str) -> InstanceView:
-        answer: InstanceView = self.call("unlock_instance", name=name)
-        return answer
+        return self.call("unlock_instance", name=name)
 
     def reset_state(self, name: str, state: str) -> InstanceView:
         """:param state: ``active`` or ``error``"""
-        answer: InstanceView = self.call("reset_state", name=name, state=state)
-        return answer
+        return self.call("reset_state", name=name, state=state)
 
     def newest_faults(self, uuids: Sequence[str]) -> dict[str, FaultView]:
         """Return the newest fault of each of these instances, by uuid."""
-        answer: dict[str, FaultView] = self.call("newest_faults", uuids=list(uuids))
-        return answer
+        return self.call("newest_faults", uuids=list(uuids))
 
     def trace(self, name: str) -> TraceView:
-        answer: TraceView = self.call("trace", name=name)
-        return answer
+        return self.call("trace", name=name)
 
     def list_decisions(self, request_id: str) -> KeptDecisions:
         """Return the decisions of a request that schedulers have kept."""
-        answer: KeptDecisions = self.call("list_decisions", request_id=request_id)
-        return answer
+        return self.call("list_decisions", request_id=request_id)
 
     def list_events(self, after: Mapping[str, int] | None = None, **newest: Unpack[Newest]) -> EventsView:
         """:param after: the position of the answer before"""
-        answer: EventsView = self.call("list_events", **({} if after is None else {"after": dict(after)}), **newest)
-        return answer
+        return self.call("list_events", **({} if after is None else {"after": dict(after)}), **newest)
 
     def list_queue(self, **of: Unpack[Queue]) -> QueueView:
-        answer: QueueView = self.call("list_queue", **of)
-        return answer
+        return self.call("list_queue", **of)
 
     def requests_of(self, uuids: Sequence[str], **which: Unpack[Moving]) -> list[SchedulingRequestOf]:
         """Instances that do not exist are left out."""
-        answer: list[SchedulingRequestOf] = self.call("requests_of", uuids=list(uuids), **which)
-        return answer
+        return self.call("requests_of", uuids=list(uuids), **which)
 
     def request_of(self, name: str) -> SchedulingRequest:
-        answer: SchedulingRequest = self.call("request_of", name=name)
-        return answer
+        return self.call("request_of", name=name)
 
     def request_for(self, request: JSONObject) -> SchedulingRequest:
-        answer: SchedulingRequest = self.call("request_for", request=request)
-        return answer
+        return self.call("request_for", request=request)
 
     def get_console_output(self, name: str) -> str:
-        answer: str = self.call("get_console_output", name=name)
-        return answer
+        return self.call("get_console_output", name=name)
 
     def list_attachments(self, uuids: Sequence[str]) -> list[AttachmentView]:
-        answer: list[AttachmentView] = self.call("list_attachments", uuids=list(uuids))
-        return answer
+        return self.call("list_attachments", uuids=list(uuids))
 
     def attach_volume(self, name: str, volume: str, **disk: Unpack[Disk]) -> AttachmentView:
-        answer: AttachmentView = self.call("attach_volume", name=name, volume=volume, **disk)
-        return answer
+        return self.call("attach_volume", name=name, volume=volume, **disk)
 
     def detach_volume(self, name: str, volume: str) -> AttachmentView:
-        answer: AttachmentView = self.call("detach_volume", name=name, volume=volume)
-        return answer
+        return self.call("detach_volume", name=name, volume=volume)
 
     def stop_instance(self, name: str) -> PowerView:
-        answer: PowerView = self.call("stop_instance", name=name)
-        return answer
+        return self.call("stop_instance", name=name)
 
     def start_instance(self, name: str) -> PowerView:
-        answer: PowerView = self.call("start_instance", name=name)
-        return answer
+        return self.call("start_instance", name=name)
 
     def suspend_instance(self, name: str) -> PowerView:
-        answer: PowerView = self.call("suspend_instance", name=name)
-        return answer
+        return self.call("suspend_instance", name=name)
 
     def resume_instance(self, name: str) -> PowerView:
-        answer: PowerView = self.call("resume_instance", name=name)
-        return answer
+        return self.call("resume_instance", name=name)
 
     def reboot_instance(self, name: str, **how: Unpack[Reboot]) -> PowerView:
-        answer: PowerView = self.call("reboot_instance", name=name, **how)
-        return answer
+        return self.call("reboot_instance", name=name, **how)
 
     def shelve_instance(self, name: str) -> PowerView:
-        answer: PowerView = self.call("shelve_instance", name=name)
-        return answer
+        return self.call("shelve_instance", name=name)
 
     def shelve_offload_instance(self, name: str) -> PowerView:
-        answer: PowerView = self.call("shelve_offload_instance", name=name)
-        return answer
+        return self.call("shelve_offload_instance", name=name)
 
     def unshelve_instance(self, name: str, **to: Unpack[ToPlace]) -> PowerView:
-        answer: PowerView = self.call("unshelve_instance", name=name, **to)
-        return answer
+        return self.call("unshelve_instance", name=name, **to)
 
     def rebuild_instance(self, name: str, request: Mapping[str, object]) -> PowerView:
         """:param request: a RebuildRequest"""
-        answer: PowerView = self.call("rebuild_instance", name=name, request=dict(request))
-        return answer
+        return self.call("rebuild_instance", name=name, request=dict(request))
 
     def list_migrations(self, filters: Mapping[str, object], **part: Unpack[Part]) -> list[MigrationView]:
-        answer: list[MigrationView] = self.call("list_migrations", filters=dict(filters), **part)
-        return answer
+        return self.call("list_migrations", filters=dict(filters), **part)
 
     def resize_instance(self, name: str, flavor: str | JSONObject) -> MigrationView:
-        answer: MigrationView = self.call("resize_instance", name=name, flavor=flavor)
-        return answer
+        return self.call("resize_instance", name=name, flavor=flavor)
 
     def migrate_instance(self, name: str, **to: Unpack[ToHost]) -> MigrationView:
-        answer: MigrationView = self.call("migrate_instance", name=name, **to)
-        return answer
+        return self.call("migrate_instance", name=name, **to)
 
     def live_migrate_instance(self, name: str, **to: Unpack[ToHost]) -> MigrationView:
-        answer: MigrationView = self.call("live_migrate_instance", name=name, **to)
-        return answer
+        return self.call("live_migrate_instance", name=name, **to)
 
     def live_obstacles(self, uuids: Sequence[str]) -> dict[str, str]:
         """Return, by uuid, why a guest cannot leave its host while it runs; "" if it can. Unknown instances are left out."""
-        answer: dict[str, str] = self.call("live_obstacles", uuids=list(uuids))
-        return answer
+        return self.call("live_obstacles", uuids=list(uuids))
 
     def evacuate_instance(self, name: str, **to: Unpack[ToHost]) -> MigrationView:
-        answer: MigrationView = self.call("evacuate_instance", name=name, **to)
-        return answer
+        return self.call("evacuate_instance", name=name, **to)
 
     def abort_live_migration(self, name: str, **move: Unpack[Move]) -> MigrationView:
-        answer: MigrationView = self.call("abort_live_migration", name=name, **move)
-        return answer
+        return self.call("abort_live_migration", name=name, **move)
 
     def confirm_resize(self, name: str) -> MigrationView:
-        answer: MigrationView = self.call("confirm_resize", name=name)
-        return answer
+        return self.call("confirm_resize", name=name)
 
     def revert_resize(self, name: str) -> MigrationView:
-        answer: MigrationView = self.call("revert_resize", name=name)
-        return answer
+        return self.call("revert_resize", name=name)

@@ -76,102 +76,78 @@ class TypeChanges(Text, total=False):
 
 class VolumeCalls(Caller):
     def create_volumes(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
-        answer: MadeVolumes = self.call("create_volumes", request=request, **token)
-        return answer
+        return self.call("create_volumes", request=request, **token)
 
     def manage_volume(self, request: JSONObject, **token: Unpack[Token]) -> MadeVolumes:
-        answer: MadeVolumes = self.call("manage_volume", request=request, **token)
-        return answer
+        return self.call("manage_volume", request=request, **token)
 
     def search_volumes(self, **search: Unpack[Searching]) -> VolumesFound:
-        answer: VolumesFound = self.call("search_volumes", **search)
-        return answer
+        return self.call("search_volumes", **search)
 
     def list_volumes(self, filters: Mapping[str, object], **part: Unpack[Part]) -> list[VolumeView]:
-        answer: list[VolumeView] = self.call("list_volumes", filters=dict(filters), **part)
-        return answer
+        return self.call("list_volumes", filters=dict(filters), **part)
 
     def show_volume(self, name: str) -> ShownVolume:
-        answer: ShownVolume = self.call("show_volume", name=name)
-        return answer
+        return self.call("show_volume", name=name)
 
     def update_volume(self, name: str, changes: Mapping[str, object]) -> VolumeView:
-        answer: VolumeView = self.call("update_volume", name=name, changes=dict(changes))
-        return answer
+        return self.call("update_volume", name=name, changes=dict(changes))
 
     def extend_volume(self, name: str, size: int) -> VolumeView:
-        answer: VolumeView = self.call("extend_volume", name=name, size=size)
-        return answer
+        return self.call("extend_volume", name=name, size=size)
 
     def migrate_volume(self, name: str, **to: Unpack[ToPool]) -> VolumeView:
-        answer: VolumeView = self.call("migrate_volume", name=name, **to)
-        return answer
+        return self.call("migrate_volume", name=name, **to)
 
     def retype_volume(self, name: str, volume_type: str, **policy: Unpack[Policy]) -> VolumeView:
-        answer: VolumeView = self.call("retype_volume", name=name, volume_type=volume_type, **policy)
-        return answer
+        return self.call("retype_volume", name=name, volume_type=volume_type, **policy)
 
     def delete_volume(self, name: str, **how: Unpack[Deletion]) -> VolumeView:
-        answer: VolumeView = self.call("delete_volume", name=name, **how)
-        return answer
+        return self.call("delete_volume", name=name, **how)
 
     def unmanage_volume(self, name: str) -> VolumeView:
-        answer: VolumeView = self.call("unmanage_volume", name=name)
-        return answer
+        return self.call("unmanage_volume", name=name)
 
     def list_manageable(self, host: str) -> list[Manageable]:
-        answer: list[Manageable] = self.call("list_manageable", host=host)
-        return answer
+        return self.call("list_manageable", host=host)
 
     def list_snapshots(self, filters: Mapping[str, object], **part: Unpack[Part]) -> list[SnapshotView]:
-        answer: list[SnapshotView] = self.call("list_snapshots", filters=dict(filters), **part)
-        return answer
+        return self.call("list_snapshots", filters=dict(filters), **part)
 
     def create_snapshot(self, volume: str, **new: Unpack[NewSnapshot]) -> SnapshotView:
-        answer: SnapshotView = self.call("create_snapshot", volume=volume, **new)
-        return answer
+        return self.call("create_snapshot", volume=volume, **new)
 
     def show_snapshot(self, name: str) -> SnapshotView:
-        answer: SnapshotView = self.call("show_snapshot", name=name)
-        return answer
+        return self.call("show_snapshot", name=name)
 
     def update_snapshot(self, name: str, changes: Mapping[str, object]) -> SnapshotView:
-        answer: SnapshotView = self.call("update_snapshot", name=name, changes=dict(changes))
-        return answer
+        return self.call("update_snapshot", name=name, changes=dict(changes))
 
     def delete_snapshot(self, name: str) -> SnapshotView:
-        answer: SnapshotView = self.call("delete_snapshot", name=name)
-        return answer
+        return self.call("delete_snapshot", name=name)
 
     def list_pools(self, **of: Unpack[Pools]) -> list[PoolView]:
-        answer: list[PoolView] = self.call("list_pools", **of)
-        return answer
+        return self.call("list_pools", **of)
 
     def list_volume_types(self) -> list[VolumeTypeView]:
-        answer: list[VolumeTypeView] = self.call("list_volume_types")
-        return answer
+        return self.call("list_volume_types")
 
     def create_volume_type(self, volume_type: JSONObject) -> VolumeTypeView:
-        answer: VolumeTypeView = self.call("create_volume_type", volume_type=volume_type)
-        return answer
+        return self.call("create_volume_type", volume_type=volume_type)
 
     def update_volume_type(
         self, name: str, extra_specs: Mapping[str, str | None], **changes: Unpack[TypeChanges]
     ) -> VolumeTypeView:
-        answer: VolumeTypeView = self.call("update_volume_type", name=name, extra_specs=dict(extra_specs), **changes)
-        return answer
+        return self.call("update_volume_type", name=name, extra_specs=dict(extra_specs), **changes)
 
     def delete_volume_type(self, name: str) -> None:
         self.call("delete_volume_type", name=name)
 
     def list_volume_type_access(self, name: str) -> list[str]:
-        answer: list[str] = self.call("list_volume_type_access", name=name)
-        return answer
+        return self.call("list_volume_type_access", name=name)
 
     def add_volume_type_access(self, name: str, project_id: str) -> list[str]:
-        answer: list[str] = self.call("add_volume_type_access", name=name, project_id=project_id)
-        return answer
+        return self.call("add_volume_type_access", name=name, project_id=project_id)
 
     def remove_volume_type_access(self, name: str, project_id: str) -> list[str]:
-        answer: list[str] = self.call("remove_volume_type_access", name=name, project_id=project_id)
-        return answer
+        return self.call("remove_volume_type_access", name=name, project_id=project_id)
