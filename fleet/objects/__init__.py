@@ -26,7 +26,6 @@ from fleet.objects.host_report import HostReport, Inventory
 from fleet.objects.image import Image
 from fleet.objects.image_record import ImageRecord
 from fleet.objects.instance import Instance
-from fleet.objects.instance_group import InstanceGroup
 from fleet.objects.key_pair import KeyPair
 from fleet.objects.migration import Migration, Sizing
 from fleet.objects.pool_report import PoolReport
@@ -57,7 +56,6 @@ __all__ = [
     "ImageRecord",
     "Instance",
     "InstanceChanges",
-    "InstanceGroup",
     "Inventory",
     "KeyPair",
     "ManageRequest",

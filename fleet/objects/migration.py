@@ -30,9 +30,6 @@ class Sizing:
     def from_wire(cls, data: object, field: str = "sizing") -> Sizing:
         return fields.parse(cls, data, field)
 
-    def to_wire(self) -> JSONObject:
-        return dataclasses.asdict(self)
-
     def of(self, instance: Instance) -> Instance:
         """Return ``instance`` with this size."""
         return dataclasses.replace(instance, **{name: getattr(self, name) for name in self.__dataclass_fields__})
