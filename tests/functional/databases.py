@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
+from alembic import autogenerate
+from alembic.runtime.migration import MigrationContext
 from oslo_config import cfg
 from oslo_db import options
 
@@ -26,6 +28,13 @@ def open_database(url: str) -> Database:
     database = Database(conf)
     migration.sync(database)
     return database
+
+
+def differences(database: Database) -> list[object]:
+    """Differences between the tables and the models; empty if the migrations are complete."""
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        return list(autogenerate.compare_metadata(context, models.METADATA))
 
 
 @contextlib.contextmanager

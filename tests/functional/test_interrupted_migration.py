@@ -10,6 +10,7 @@ from fleet.db.engine import failures
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
 from tests.configuration import of_database
+from tests.functional import databases
 
 pytestmark = pytest.mark.every_database
 _CHANGES = ("CREATE", "ALTER", "DROP")
@@ -57,7 +58,7 @@ def test_a_migration_goes_on_where_it_was_interrupted(bare_url: str) -> None:
             assert not goes_to_its_end(database, interruption, 100)
             interruption.left = 1000
         assert schema.latest() == migration.sync(database)
-        assert [] == migration.differences(database)
+        assert [] == databases.differences(database)
         assert [(1, 1)] == database.read(_rows, "SELECT id, value FROM generations")
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
 from tests.configuration import of_database
+from tests.functional import databases
 
 pytestmark = pytest.mark.every_database
 _CHANGES = ("CREATE", "ALTER", "DROP")
@@ -40,4 +41,4 @@ def test_two_migrations_at_the_same_time_are_one(bare_url: str) -> None:
         sa.event.listen(second.engine, "before_cursor_execute", begins)
         assert schema.latest() == migration.sync(first)
         assert schema.latest() == run[0].result(60)
-        assert [] == migration.differences(first)
+        assert [] == databases.differences(first)

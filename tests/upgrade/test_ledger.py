@@ -47,7 +47,7 @@ def test_nothing_is_lost(empty: Database, version: str) -> None:
     }
     migration.sync(empty)
     assert schema.latest() == schema.version(empty)
-    assert [] == migration.differences(empty)
+    assert [] == databases.differences(empty)
     with empty.engine.connect() as connection:
         after = release.read_rows(connection)
         assert ([], True) == unreadable.find(connection, 60)

@@ -6,19 +6,11 @@
 
 from __future__ import annotations
 
-from alembic import autogenerate, command, script
+from alembic import command
 from alembic import config as alembic_config
-from alembic.runtime import migration
 
 from fleet.db.engine.database import Database
 from fleet.db.schema import collation, resumption, schema, sync_lock
-from fleet.db.tables import models
-
-
-def _config() -> alembic_config.Config:
-    config = alembic_config.Config()
-    config.set_main_option("script_location", str(schema.MIGRATIONS))
-    return config
 
 
 def sync(database: Database, revision: str = "head") -> str:
@@ -28,22 +20,11 @@ def sync(database: Database, revision: str = "head") -> str:
     """
     if schema.is_unknown(schema.version(database)):
         schema.check(database)
-    config = _config()
+    config = alembic_config.Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
     with sync_lock.held(database.engine) as connection:
         collation.set_default(connection)
         resumption.skip_what_is_done(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
     return schema.version(database) or ""
-
-
-def head() -> str:
-    """The newest revision, by the references among the migrations (for tests; see :func:`fleet.db.schema.schema.latest`)."""
-    return script.ScriptDirectory.from_config(_config()).get_current_head() or ""
-
-
-def differences(database: Database) -> list[object]:
-    """Differences between the tables and the models; empty if the migrations are complete (for tests)."""
-    with database.engine.connect() as connection:
-        context = migration.MigrationContext.configure(connection)
-        return list(autogenerate.compare_metadata(context, models.METADATA))
