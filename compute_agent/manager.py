@@ -10,7 +10,6 @@ import dataclasses
 import functools
 from typing import Annotated, Any
 
-import oslo_messaging
 import pydantic
 
 from compute_agent.node.host import Host
@@ -25,8 +24,7 @@ from fleet.agent.work_queues import WorkQueues
 from fleet.clock import utcnow
 from fleet.context import RequestContext
 from fleet.objects import fields
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 _Seconds = Annotated[float, pydantic.Field(gt=0, le=86_400, allow_inf_nan=False)]
 #: Of a console, in one answer.
@@ -40,7 +38,7 @@ class ComputeManager:
     queue is not queued again.
     """
 
-    target = oslo_messaging.Target(version=versions.CURRENT["compute"])
+    target = served("compute")
 
     def __init__(
         self,

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import functools
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
 from fleet.agent.work_queues import WorkQueues
 from fleet.context import RequestContext
 from fleet.objects import fields
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, internal
+from fleet.rpc.endpoint import endpoint, internal, served
 from volume_agent.work.volume import VolumeWorker
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +23,7 @@ LOG = logging.getLogger(__name__)
 class BackendManager:
     """Topic ``volume``, server ``machine@backend``. Orders are casts: a bad order is one line in the log."""
 
-    target = oslo_messaging.Target(version=versions.CURRENT["volume"])
+    target = served("volume")
 
     def __init__(self, worker: VolumeWorker, queues: WorkQueues) -> None:
         self._worker = worker

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.agents.api import AgentAPI
@@ -33,8 +32,8 @@ from fleet.objects import (
 )
 from fleet.objects.answers.catalog import ImageView
 from fleet.objects.guest_restarts import RestartLimits
-from fleet.rpc import batch_answers, versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc import batch_answers
+from fleet.rpc.endpoint import endpoint, served
 from fleet.rpc.pins import Pins
 
 #: The keys of states.POWER_NAMES.
@@ -46,7 +45,7 @@ MOST_STEPS = 256
 class ConductorManager:
     """No namespace: what agents and other daemons read from the ledger and write to it."""
 
-    target = oslo_messaging.Target(version=versions.CURRENT["conductor"])
+    target = served("conductor")
 
     def __init__(self, api: AgentAPI, pins: Pins, restarts: Callable[[RequestContext, Death], Answer]) -> None:
         """:param restarts: decides about a guest that is down"""

@@ -6,7 +6,6 @@ Called by :mod:`conductor_stub.attachments.sweeper` and :mod:`conductor_stub.att
 
 from __future__ import annotations
 
-import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -29,9 +28,8 @@ from fleet.db.volumes.attachments import PlacedAttachment
 from fleet.objects import VolumeConnection, fields
 from fleet.objects.answers.volumes import AttachmentView
 from fleet.objects.attachment import Device
-from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI, VolumeAPI
-from fleet.rpc.endpoint import endpoint, internal
+from fleet.rpc.endpoint import endpoint, internal, served
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +37,7 @@ LOG = logging.getLogger(__name__)
 class AttachmentIntake:
     """The RPC surface of the namespace ``operator`` for attachments. ``name`` is the instance."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self, database: Database, compute: ComputeAPI, backends: VolumeAPI, limits: StepLimits, clock: Clock = utcnow

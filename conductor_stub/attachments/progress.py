@@ -6,7 +6,6 @@ Agents call them over RPC (:mod:`fleet.rpc.clients.conductor`).
 
 from __future__ import annotations
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.attachments import machine
@@ -18,8 +17,7 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 from fleet.objects import Attachment, fields
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ LOG = logging.getLogger(__name__)
 class AttachmentManager:
     """No namespace: the RPC surface for agents of hosts."""
 
-    target = oslo_messaging.Target(version=versions.CURRENT["conductor"])
+    target = served("conductor")
 
     def __init__(self, database: Database, limits: StepLimits, clock: Clock = utcnow) -> None:
         self._database = database

@@ -10,7 +10,6 @@ import datetime
 import functools
 from typing import Annotated
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.balance.trying import Trying
@@ -25,8 +24,7 @@ from fleet.db.operations import balances
 from fleet.db.tables.operations.balance import BalanceRoundRow
 from fleet.objects import fields
 from fleet.objects.answers.balances import BalanceRound, BalanceView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Rounds of one answer.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
@@ -35,7 +33,7 @@ Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
 class BalanceManager:
     """The RPC surface of the namespace ``operator`` for balancing."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, trying: Trying, settings: BalanceSettings, clock: Clock) -> None:
         self._database = database

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import threading
 
-import oslo_messaging
-
 from conductor_stub.builds.intake import Intake
 from conductor_stub.builds.placement import BuildPlacement
 from conductor_stub.builds.termination import Termination
@@ -15,14 +13,13 @@ from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import BuildRequest, Place, fields, request_keys
 from fleet.objects.answers.instances import AcceptedRequest
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 
 
 class AgentTaskManager:
     """The methods that agents call."""
 
-    target = oslo_messaging.Target(namespace="compute_task", version=versions.CURRENT["conductor"])
+    target = served("conductor", "compute_task")
 
     def __init__(self, placement: BuildPlacement) -> None:
         self._placement = placement

@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import oslo_messaging
 import pydantic
 from oslo_utils import uuidutils
 
@@ -30,8 +29,7 @@ from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.maintenances import MaintenanceHostView, MaintenanceView, ShownMaintenance
 from fleet.objects.maintenance import MOST_HOSTS, Maintenance
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Maintenances of one answer.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
@@ -41,7 +39,7 @@ LeftOut = Annotated[dict[fields.Name, fields.Text], pydantic.Field(max_length=MO
 class MaintenanceManager:
     """The RPC surface of the namespace ``operator`` for maintenances."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, settings: MaintenanceSettings, clock: Clock) -> None:
         self._database = database

@@ -7,7 +7,6 @@ import functools
 import types
 from collections.abc import Callable, Mapping
 
-import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -29,8 +28,7 @@ from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, Image, fields
 from fleet.objects.answers.instances import MigrationView
 from fleet.objects.build_request import parse_flavor
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +39,7 @@ class MoveIntake:
     Each method returns the migration record as :func:`views.view` shows it.
     """
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self,

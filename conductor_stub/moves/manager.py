@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.moves.placement import MovePlacement
@@ -17,8 +16,7 @@ from conductor_stub.steps.attempt import Attempt, Failure
 from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Claimed, fields
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
 
@@ -26,7 +24,7 @@ Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
 class MigrationManager:
     """Namespace ``migration``: moves are placed, claimed, advanced."""
 
-    target = oslo_messaging.Target(namespace="migration", version=versions.CURRENT["conductor"])
+    target = served("conductor", "migration")
 
     def __init__(self, placement: MovePlacement, progress: MoveProgress) -> None:
         self._placement = placement

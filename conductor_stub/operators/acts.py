@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from typing import Annotated
 
-import oslo_messaging
 import pydantic
 
 from fleet import states
@@ -19,14 +18,13 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.tables.operations.acts import AcceptedBuild, ActRow
 from fleet.db.upkeep import acts
 from fleet.objects.answers.hosts import ActView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
 
 
 class ActManager:
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-import oslo_messaging
 from oslo_utils import uuidutils
 
 from conductor_stub.operators.announcements import Announcements
@@ -25,14 +24,13 @@ from fleet.json_codec import JSONObject
 from fleet.objects import Aggregate, ImageRecord, fields, uuid_like
 from fleet.objects.answers.catalog import ImageView
 from fleet.objects.answers.hosts import AggregateView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 
 class CatalogManager:
     """A ``name`` is a name or a uuid. Images in use are removed; aggregates with hosts are not: errors.Conflict."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, announcements: Announcements, clock: Clock = utcnow) -> None:
         self._database = database

@@ -14,13 +14,12 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.instances import instances
 from fleet.objects import fields
-from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 
 class ConsoleManager:
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, compute: ComputeAPI) -> None:
         self._database = database

@@ -15,15 +15,14 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.objects import fields
 from fleet.objects.answers.decisions import KeptDecision, KeptDecisions
-from fleet.rpc import versions
 from fleet.rpc.clients import SchedulerAPI
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 _BINARY, _TOPIC = "fleet-scheduler", "scheduler"
 
 
 class DecisionManager:
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self, database: Database, scheduler: SchedulerAPI, service_down_time_s: float, clock: Clock = utcnow

@@ -6,7 +6,6 @@ No host and no scheduler needs to know it. Called by :mod:`conductor_stub.operat
 
 from __future__ import annotations
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.operators.views import instance_view
@@ -18,8 +17,7 @@ from fleet.db.instances import instance_values, instances
 from fleet.json_codec import JSONObject
 from fleet.objects import InstanceChanges, fields, host_name
 from fleet.objects.answers.instances import InstanceView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ LOG = logging.getLogger(__name__)
 class DetailsManager:
     """The RPC surface of the namespace ``operator`` for the name, description, metadata and tags of instances."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, clock: Clock = utcnow) -> None:
         self._database = database

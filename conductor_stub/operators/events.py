@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.operators.views import plain
@@ -20,8 +19,7 @@ from fleet.db.feed import recent_events
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.instances import EventsView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Newest events of one answer.
 Last = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
@@ -30,7 +28,7 @@ Last = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
 class EventsManager:
     """The RPC surface of the namespace ``operator`` for events."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, clock: Clock = utcnow) -> None:
         self._database = database

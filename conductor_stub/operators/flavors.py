@@ -7,7 +7,6 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
-import oslo_messaging
 from oslo_utils import uuidutils
 
 from conductor_stub.steps.acts import Acts
@@ -23,8 +22,7 @@ from fleet.json_codec import JSONObject
 from fleet.objects import Flavor, fields
 from fleet.objects.answers.catalog import FlavorView
 from fleet.objects.flavor_mix import Shape
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "name")
 #: What may change, beside extra specs.
@@ -42,7 +40,7 @@ class _Told:
 class FlavorManager:
     """A ``name`` is a name or a flavorid. A project sees public flavors, and those that it has access to."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, clock: Clock = utcnow) -> None:
         self._database = database

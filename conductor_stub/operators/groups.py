@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import oslo_messaging
 from oslo_utils import uuidutils
 
 from fleet import errors
@@ -21,8 +20,7 @@ from fleet.objects import fields, group_rule, instance_group, uuid_like
 from fleet.objects.answers.catalog import GroupView
 from fleet.objects.group_rule import GroupRule
 from fleet.objects.quota import Quota
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 
 class GroupManager:
@@ -34,7 +32,7 @@ class GroupManager:
     :param default_quota: of projects without one of their own
     """
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, default_quota: Quota, clock: Clock = utcnow) -> None:
         self._database = database

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.operators.views import instance_views
@@ -28,8 +27,7 @@ from fleet.db.upkeep import removal
 from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels, host_report
 from fleet.objects.answers.hosts import HostView, ListedService, ServiceView, ShownHost
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Columns that a host shows under their own names, and what is shown besides.
 _HOST_VIEW = (
@@ -53,7 +51,7 @@ Changed = TypeVar("Changed")
 class HostsManager:
     """Returns plain data. Times are ISO 8601 text in UTC."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self,

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import oslo_messaging
-
 from fleet import errors
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -13,12 +11,11 @@ from fleet.db.engine.database import Database, Transaction
 from fleet.json_codec import JSONObject
 from fleet.objects import KeyPair, fields
 from fleet.objects.answers.catalog import KeyPairView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 
 class KeyPairManager:
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, clock: Clock = utcnow) -> None:
         self._database = database

@@ -7,8 +7,6 @@ import datetime
 import functools
 from collections.abc import Callable
 
-import oslo_messaging
-
 from conductor_stub.operators.views import instance_view
 from conductor_stub.steps.acts import Acts
 from fleet import errors
@@ -20,8 +18,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.instances import InstanceView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 OWNER, ADMIN = "owner", "admin"
 
@@ -29,7 +26,7 @@ OWNER, ADMIN = "owner", "admin"
 class LockManager:
     """The RPC surface of the namespace ``operator`` for locks. Each method returns the instance."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, clock: Clock = utcnow) -> None:
         self._database = database

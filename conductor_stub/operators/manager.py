@@ -6,8 +6,6 @@ Called by :mod:`conductor_stub.operators.wiring`.
 
 from __future__ import annotations
 
-import oslo_messaging
-
 from conductor_stub.moves import views
 from conductor_stub.operators import instance_list, trace
 from conductor_stub.operators.diagnosis import Diagnosis
@@ -43,8 +41,7 @@ from fleet.objects.answers.instances import (
     TraceView,
     WaitingView,
 )
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 
 #: Events, and faults, that are shown of one instance.
 _NEWEST = 500
@@ -53,7 +50,7 @@ _NEWEST = 500
 class OperatorManager:
     """Returns plain data. Times are ISO 8601 text in UTC."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ipaddress
 
-import oslo_messaging
 from oslo_utils import uuidutils
 
 from conductor_stub.steps.acts import Acts, Reader
@@ -18,14 +17,13 @@ from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.catalog import NetworkView
 from fleet.objects.network import Network
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 
 
 class NetworkManager:
     """A ``name`` is a name or a uuid. For a project only the networks exist that it may use."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, clock: Clock = utcnow) -> None:
         self._database = database

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import oslo_messaging
-
 from conductor_stub.steps.acts import Acts
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -15,14 +13,13 @@ from fleet.db.engine.database import Database
 from fleet.objects import fields
 from fleet.objects.answers.catalog import OwnLimits, QuotaView
 from fleet.objects.quota import RESOURCES, Limit, Quota, Resource
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 
 class QuotaManager:
     """:param default_quota: of projects without one of their own"""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, default_quota: Quota, clock: Clock = utcnow) -> None:
         self._database = database

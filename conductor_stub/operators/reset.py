@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 from typing import Literal
 
-import oslo_messaging
-
 from conductor_stub.operators.views import instance_view
 from conductor_stub.steps import faults
 from conductor_stub.steps.acts import Acts
@@ -25,8 +23,7 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.instances import InstanceView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Tasks that leave the guest as it is, or was.
 _SWITCHES = tuple(task for task in states.POWER_TASKS if task not in states.DISK_TASKS)
@@ -43,7 +40,7 @@ class StateReset(errors.FleetError):
 class ResetManager:
     """The RPC surface of the namespace ``operator`` for states that administrators set."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, limits: StepLimits, clock: Clock = utcnow) -> None:
         self._database = database

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.operators.views import require_filters
@@ -23,8 +22,7 @@ from fleet.db.volumes.volume_search import FoundVolume
 from fleet.objects import fields
 from fleet.objects.answers.instances import InstanceFound, InstancesFound
 from fleet.objects.answers.volumes import VolumeFound, VolumesFound
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Rows of one answer: what the map of the page draws.
 MOST = 20_000
@@ -35,7 +33,7 @@ Filters = dict[fields.Name, fields.Text | None]
 class SearchManager:
     """The RPC surface of the namespace ``operator`` for lists that are searched."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 from typing import Literal
 
-import oslo_messaging
-
 from conductor_stub.steps.acts import Acts
 from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
@@ -20,12 +18,11 @@ from fleet.json_codec import JSONObject
 from fleet.objects import fields
 from fleet.objects.answers.tolerances import ToleranceView
 from fleet.objects.tolerance import Tolerance
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 
 class ToleranceManager:
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self,

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.builds.unshelving import Unshelving
@@ -17,14 +16,13 @@ from fleet.db.engine.database import Database
 from fleet.db.instances import instances
 from fleet.objects import Zone, fields
 from fleet.objects.answers.instances import PowerView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 LOG = logging.getLogger(__name__)
 
 
 class UnshelveManager:
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, power: PowerIntake, unshelving: Unshelving) -> None:
         self._database = database

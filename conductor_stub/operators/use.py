@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import oslo_messaging
 import pydantic
 
 from fleet import capacity
@@ -15,8 +14,7 @@ from fleet.db.engine.database import Connection, Database
 from fleet.db.hosts import hosts
 from fleet.db.upkeep import use_history
 from fleet.objects.answers.hosts import UseView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Resource → what a host has of it, what is reserved there, and the ratio up to which it is given away.
 _LIMITS = {
@@ -29,7 +27,7 @@ Points = Annotated[int, pydantic.Strict(), pydantic.Field(ge=2, le=1000)]
 
 
 class UseManager:
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, clock: Clock = utcnow) -> None:
         self._database = database

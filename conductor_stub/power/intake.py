@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import types
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.power import machine, rebuild
@@ -25,9 +24,8 @@ from fleet.hardware.aliases import Aliases
 from fleet.json_codec import JSONObject
 from fleet.objects import RebuildRequest, fields
 from fleet.objects.answers.instances import PowerView
-from fleet.rpc import versions
 from fleet.rpc.clients import ComputeAPI
-from fleet.rpc.endpoint import endpoint, internal, require_size
+from fleet.rpc.endpoint import endpoint, internal, require_size, served
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ LOG = logging.getLogger(__name__)
 class PowerIntake:
     """Accepts power tasks and notifies their hosts: the RPC surface of the namespace ``operator`` for power."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ import datetime
 import functools
 from typing import Annotated
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.recovery import watch
@@ -32,8 +31,7 @@ from fleet.objects.answers.recoveries import (
     ShownRecovery,
     Switch,
 )
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 #: Recoveries of one answer.
 Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
@@ -42,7 +40,7 @@ Limit = Annotated[int, pydantic.Strict(), pydantic.Field(ge=1, le=1000)]
 class RecoveryManager:
     """The RPC surface of the namespace ``operator`` for recoveries."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, down_time_s: float, clock: Clock) -> None:
         self._database = database

@@ -23,9 +23,8 @@ from fleet.db.volumes import pools, volume_types, volumes
 from fleet.json_codec import JSONObject
 from fleet.objects import ManageRequest, VolumeType, fields, location, request_keys
 from fleet.objects.answers.volumes import MadeVolumes, Manageable, VolumeView
-from fleet.rpc import versions
 from fleet.rpc.clients import VolumeAPI
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ LOG = logging.getLogger(__name__)
 class ExistingIntake:
     """The RPC surface of the namespace ``operator`` for data that fleet has not made."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(
         self, database: Database, placement: VolumePlacement, creation: VolumeCreation, backends: VolumeAPI

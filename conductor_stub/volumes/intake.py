@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.steps.acts import Acts
@@ -36,8 +35,7 @@ from fleet.objects import (
     volume,
 )
 from fleet.objects.answers.volumes import MadeVolumes, PoolView, ShownVolume, VolumeTypeView, VolumeView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 
 LOG = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ Changed = TypeVar("Changed")
 class VolumeIntake:
     """The RPC surface of the namespace ``operator`` for volumes, their types, and pools."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, placement: VolumePlacement, creation: VolumeCreation) -> None:
         self._database = database

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any, Literal
 
-import oslo_messaging
 import pydantic
 
 from conductor_stub.steps import requester
@@ -21,8 +20,8 @@ from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import Volume, fields
 from fleet.objects.volume import Size
-from fleet.rpc import batch_answers, versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc import batch_answers
+from fleet.rpc.endpoint import endpoint, served
 
 #: Steps in one message. An agent sends far fewer.
 MOST_STEPS = 256
@@ -35,7 +34,7 @@ Status = Literal["creating", "managing", "extending", "migrating", "retyping", "
 class VolumeManager:
     """Namespace ``volume``: volumes are placed, made and removed; pools are reported."""
 
-    target = oslo_messaging.Target(namespace="volume", version=versions.CURRENT["conductor"])
+    target = served("conductor", "volume")
 
     def __init__(self, placement: VolumePlacement, progress: VolumeProgress) -> None:
         self._placement = placement

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from conductor_stub.steps.limits import StepContext
@@ -22,8 +21,7 @@ from fleet.db.tables.volumes import VolumeRow
 from fleet.db.volumes import pools, volume_types, volumes
 from fleet.objects import fields
 from fleet.objects.answers.volumes import VolumeView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint
+from fleet.rpc.endpoint import endpoint, served
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +29,7 @@ LOG = logging.getLogger(__name__)
 class MigrationIntake:
     """The RPC surface of the namespace ``operator`` for migrations and retypes."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, placement: VolumePlacement) -> None:
         self._database = database

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -26,8 +25,7 @@ from fleet.db.volumes import pools, volumes
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import VolumeChanges, fields, location, uuid_like
 from fleet.objects.answers.volumes import SnapshotView
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ LOG = logging.getLogger(__name__)
 class SnapshotIntake:
     """The RPC surface of the namespace ``operator`` for snapshots."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["conductor"])
+    target = served("conductor", "operator")
 
     def __init__(self, database: Database, placement: VolumePlacement) -> None:
         self._database = database

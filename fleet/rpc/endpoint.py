@@ -16,6 +16,7 @@ import pydantic
 
 from fleet import errors, json_codec
 from fleet.objects import fields
+from fleet.rpc import versions
 from fleet.rpc.trust import message_size
 
 #: Limits of a request as JSON: far more than real requests have, far less than what harms a server.
@@ -42,6 +43,11 @@ def expected_errors(method: Endpoint) -> Endpoint:
             raise expected from None
 
     return answered  # type: ignore[return-value]
+
+
+def served(topic: str, namespace: str | None = None) -> oslo_messaging.Target:
+    """Return the ``target`` of an endpoint: one namespace of a topic, in the version that this release serves."""
+    return oslo_messaging.Target(namespace=namespace, version=versions.CURRENT[topic])
 
 
 def internal(method: Endpoint) -> Endpoint:

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-import oslo_messaging
 from oslo_log import log as logging
 
 from fleet import errors
@@ -19,8 +18,7 @@ from fleet.context import RequestContext
 from fleet.json_codec import JSONObject
 from fleet.objects import RequestSpec, Selection, fields
 from fleet.objects.whatif import Demand
-from fleet.rpc import versions
-from fleet.rpc.endpoint import MAX_MADE_BYTES, endpoint, require_size
+from fleet.rpc.endpoint import MAX_MADE_BYTES, endpoint, require_size, served
 from fleet.telemetry import rate_limited_log
 from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.drivers.driver import Scheduler
@@ -45,7 +43,7 @@ def _demand(sent: object) -> tuple[str, Demand]:
 class SchedulerManager:
     """Endpoint of topic ``scheduler``. The fanout casts are hints: they count until the feed corrects them."""
 
-    target = oslo_messaging.Target(version=versions.CURRENT["scheduler"])
+    target = served("scheduler")
     #: Calls that another scheduler may answer if this one is killed: what they book is booked here only.
     REPEATABLE = frozenset({"select_destinations", "explain", "capacity", "describe_filters"})
 

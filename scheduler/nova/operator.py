@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import oslo_messaging
 from oslo_utils import uuidutils
 
 from fleet import errors
@@ -19,8 +18,7 @@ from fleet.db.nova.api_queries import Group
 from fleet.db.nova.database import NovaDatabase
 from fleet.json_codec import JSONObject
 from fleet.objects import BuildRequest, Claimed, Flavor, Holding, Zone, fields, structure
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 from scheduler.compute.drivers.driver import Scheduler
 from scheduler.engine.decision import StateAge
 from scheduler.engine.hosts.candidates import Candidates
@@ -31,7 +29,7 @@ from scheduler.nova.request import NovaRequest
 class NovaOperator:
     """Namespace ``operator`` on topic ``scheduler``."""
 
-    target = oslo_messaging.Target(namespace="operator", version=versions.CURRENT["scheduler"])
+    target = served("scheduler", "operator")
 
     def __init__(self, driver: Scheduler, api: NovaDatabase) -> None:
         self._driver = driver

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-import oslo_messaging
 from oslo_log import log as logging
 from oslo_utils import strutils, uuidutils
 
@@ -22,8 +21,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Selection, VolumeType, fields, location
-from fleet.rpc import versions
-from fleet.rpc.endpoint import endpoint, require_size
+from fleet.rpc.endpoint import endpoint, require_size, served
 from scheduler.engine.decision import StateAge
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.volumes.domain.pool_state import name_of
@@ -48,7 +46,7 @@ class VolumeSchedulerManager:
     :param find_type: name of a volume type → the type. :raises errors.NotFound:
     """
 
-    target = oslo_messaging.Target(version=versions.CURRENT[TOPIC])
+    target = served(TOPIC)
     #: Calls that another scheduler may answer if this one is killed: what they book is booked here only.
     REPEATABLE = frozenset({"select_backend", "create_volume", "migrate_volume_to_host", "retype", "extend_volume"})
 
