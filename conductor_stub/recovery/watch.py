@@ -100,7 +100,7 @@ def look(
     if fleet.paused:
         return seen
     wait_s = max(settings.wait_time_s, down_time_s)
-    covered = _covered(aggregates.having(tx, METADATA), settings.enabled) if down else {}
+    covered = _covered(aggregates.having(tx, METADATA)) if down else {}
     due = {}
     for each in down:
         calm = max(since[FLEET], since.get(of_host.get(each.host, FLEET), since[FLEET]))
@@ -177,7 +177,7 @@ def _note(
     return since
 
 
-def _covered(known: Sequence[Aggregate], default: bool) -> dict[str, bool]:
+def _covered(known: Sequence[Aggregate]) -> dict[str, bool]:
     """Return whether a host is recovered, by host of an aggregate with the key ``recovery`` in its metadata."""
     found: dict[str, bool] = {}
     for aggregate in known:

@@ -57,7 +57,7 @@ class Standing:
             self._begin(losses)
             again = moved = range(len(losses))
         else:
-            moved = self._moved(room, decisions, losses, changed)
+            moved = self._moved(room, decisions, changed)
             late = [number for number, each in self.open.items() if each.is_late]
             worth = self.open if changed.better else ()
             again = [*late, *sorted({*moved, *worth}.difference(late))]
@@ -89,7 +89,7 @@ class Standing:
             self.open[number] = finding
         self._rests.put(number, finding, room.shape_of[finding.guests].tolist() if len(finding.places) else ())
 
-    def _moved(self, room: Room, decisions: Decisions, losses: Losses, changed: Changed) -> Set[int]:
+    def _moved(self, room: Room, decisions: Decisions, changed: Changed) -> Set[int]:
         """Return the losses whose findings hold no more."""
         moved = self._losses_of(changed.homes.tolist())
         for group in changed.groups:

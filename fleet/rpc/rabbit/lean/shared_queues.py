@@ -49,7 +49,7 @@ class SharedQueues:
 
         :param on_incoming: called in the reading thread; it must be quick, as all hosts wait for it
         """
-        queue = topology.host_queue(self._settings, self._exchange, f"{self._topic}.{host}")
+        queue = topology.host_queue(self._exchange, f"{self._topic}.{host}")
         with self._lock:
             self._served[queue.name] = on_incoming
             if self._listener is None:

@@ -75,7 +75,7 @@ def topic_queue(settings: Settings, exchange: str, key: str, name: str = "") -> 
     return Queue(name or key, made, key, True, settings.auto_delete, settings.queue_arguments)
 
 
-def host_queue(settings: Settings, exchange: str, key: str) -> Queue:
+def host_queue(exchange: str, key: str) -> Queue:
     """Return the queue of one host, of the connection that reads it."""
     made = Exchange(exchange, "topic", durable=False, auto_delete=True)
     return Queue(key, made, key, durable=False, auto_delete=True, exclusive=True)
