@@ -91,7 +91,7 @@ def bare_url(opened_database: Database, tmp_path: pathlib.Path) -> Iterator[str]
 
 @pytest.fixture
 def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The file that arms this process."""
+    """The file that arms this process; failpoints have no effect before the file orders it."""
 
     def arm(lines: str) -> None:
         conf = cfg.ConfigOpts()

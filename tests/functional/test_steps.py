@@ -7,20 +7,18 @@ import json
 import logging
 import pathlib
 import random
-from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_messaging.rpc import dispatcher
 
 from conductor_stub.agents.manager import MOST_STEPS
 from conductor_stub.builds import claims
 from conductor_stub.steps.limits import StepContext, StepLimits
-from fleet import errors, failpoints
+from fleet import errors
 from fleet.context import new_context
 from fleet.db.engine.database import Database, Transaction
 from fleet.db.tables import models
@@ -337,22 +335,6 @@ def test_each_build_has_its_line(conductor: BuildSteps, caplog: pytest.LogCaptur
         (f"Instance is ACTIVE on node {host}", f"req-{uuid}", f"of-{host}", uuid, 1, host)
         for uuid, host in zip(uuids, HOSTS, strict=False)
     ] == said
-
-
-@pytest.fixture
-def points(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The file that arms this process; failpoints have no effect before the file orders it."""
-
-    def arm(lines: str) -> None:
-        conf = cfg.ConfigOpts()
-        failpoints.register_opts(conf)
-        (tmp_path / "fleet.conf").write_text(f"[failpoints]\n{lines}\n")
-        conf(["--config-file", str(tmp_path / "fleet.conf")])
-        failpoints.arm(conf)
-
-    arm(f"enabled = true\nfile = {tmp_path}/points.json")
-    yield tmp_path / "points.json"
-    arm("")
 
 
 @pytest.mark.parametrize("point", ["conductor.claim", "conductor.finish"])
