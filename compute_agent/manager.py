@@ -72,21 +72,15 @@ class ComputeManager:
 
     def terminate_instance(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Destroy the guest, if the instance's row confirms it."""
-        try:
-            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
-        except errors.InvalidInput as invalid:
-            orders.invalid(orders.TERMINATE, invalid.message)
-            return
-        self._termination.order(context, uuid)
+        uuid = orders.uuid_of(orders.TERMINATE, instance_uuid)
+        if uuid is not None:
+            self._termination.order(context, uuid)
 
     def advance_migration(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the migration record of the instance and do this host's part."""
-        try:
-            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
-        except errors.InvalidInput as invalid:
-            orders.invalid(orders.ADVANCE, invalid.message)
-            return
-        self._advance(context, uuid)
+        uuid = orders.uuid_of(orders.ADVANCE, instance_uuid)
+        if uuid is not None:
+            self._advance(context, uuid)
 
     def live_migration_abort(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the migration record of the instance, and abort its live migration from this host if the record says so.
@@ -94,10 +88,8 @@ class ComputeManager:
         The migration occupies the queue of the instance: the abort has another one. What follows is that of an
         :meth:`advance_migration`, in case that no migration runs here.
         """
-        try:
-            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
-        except errors.InvalidInput as invalid:
-            orders.invalid(orders.ABORT, invalid.message)
+        uuid = orders.uuid_of(orders.ABORT, instance_uuid)
+        if uuid is None:
             return
         self._queues.submit(f"{uuid}/abort", functools.partial(self._mover.abort, context, uuid), once=orders.ABORT)
         if not self._queues.busy(uuid):
@@ -123,12 +115,9 @@ class ComputeManager:
 
     def advance_attachments(self, context: RequestContext, instance_uuid: object = None, **_unknown: object) -> None:
         """Read the attachments of the instance, and attach or detach its volumes."""
-        try:
-            uuid = fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
-        except errors.InvalidInput as invalid:
-            orders.invalid(orders.ATTACH, invalid.message)
-            return
-        self._queues.submit(uuid, functools.partial(self._attacher.run, context, uuid), once=orders.ATTACH)
+        uuid = orders.uuid_of(orders.ATTACH, instance_uuid)
+        if uuid is not None:
+            self._queues.submit(uuid, functools.partial(self._attacher.run, context, uuid), once=orders.ATTACH)
 
     @endpoint
     def get_console_output(

@@ -20,9 +20,9 @@ from oslo_log import log as logging
 from compute_agent.ledger.build_calls import BuildCalls
 from compute_agent.ledger.move_calls import MoveCalls
 from compute_agent.node.host import Host
-from fleet import states
+from fleet import errors, states
 from fleet.context import RequestContext
-from fleet.objects import Instance
+from fleet.objects import Instance, fields
 from fleet.telemetry import metrics
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +38,15 @@ class OrderDiffers(Exception):
 def invalid(order: str, message: str) -> None:
     metrics.ORDERS_DROPPED.labels(order, INVALID).inc()
     LOG.error("Dropping a %s order: %s", order, message)
+
+
+def uuid_of(order: str, instance_uuid: object) -> str | None:
+    """Return the uuid of the instance that an order is about; None if that is no uuid: the order is invalid."""
+    try:
+        return fields.parse(fields.Uuid, instance_uuid, "instance_uuid")
+    except errors.InvalidInput as wrong:
+        invalid(order, wrong.message)
+        return None
 
 
 def unwanted(order: str, uuid: str, host: str, reason: str) -> None:
