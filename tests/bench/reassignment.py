@@ -184,35 +184,42 @@ class _Instance:
         return cost + of_machine * int(self.distance[self.start[left], at[left]].sum())
 
 
+class _Numbers:
+    """The numbers of a file, one after the other: 25 million, if it has the distances of 5,000 machines."""
+
+    def __init__(self, path: Path) -> None:
+        self._all = numpy.fromstring(path.read_text(), dtype=numpy.int64, sep=" ")
+        self._at = 0
+
+    def one(self) -> int:
+        return int(self.many(1)[0])
+
+    def many(self, count: int) -> numpy.ndarray:
+        self._at += count
+        return self._all[self._at - count : self._at]
+
+    def listed(self, *counts: int) -> list[numpy.ndarray]:
+        """Return so many numbers, for each of the counts."""
+        return [self.many(count) for count in counts]
+
+
 def _read(folder: Path, name: str) -> _Instance:
-    numbers = iter((folder / f"model_{name}.txt").read_text().split())
-
-    def one() -> int:
-        return int(next(numbers))
-
-    def many(count: int) -> list[int]:
-        return [one() for _ in range(count)]
-
-    resources = [many(2) for _ in range(one())]
-    count = one()
-    machines = [(*many(2), many(len(resources)), many(len(resources)), many(count)) for _ in range(count)]
-    services = [_service(one, many) for _ in range(one())]
-    processes = [(one(), many(len(resources)), one()) for _ in range(one())]
-    balance = [(*many(3), one()) for _ in range(one())]
-    start = [int(each) for each in (folder / f"assignment_{name}.txt").read_text().split()]
-    hood, location, capacity, safety, distance = (numpy.array(each) for each in zip(*machines, strict=True))
-    service, need, move_cost = (numpy.array(each) for each in zip(*processes, strict=True))
+    numbers = _Numbers(folder / f"model_{name}.txt")
+    one, many = numbers.one, numbers.many
+    resources = many(2 * one()).reshape(-1, 2)
+    count, width = one(), len(resources)
+    machines = [numbers.listed(1, 1, width, width, count) for _ in range(count)]
+    services = [(one(), many(one()).tolist()) for _ in range(one())]
+    processes = [numbers.listed(1, width, 1) for _ in range(one())]
+    balance = [tuple(many(4).tolist()) for _ in range(one())]
+    hood, location, capacity, safety, distance = (numpy.stack(each) for each in zip(*machines, strict=True))
+    service, need, move_cost = (numpy.stack(each) for each in zip(*processes, strict=True))
     return _Instance(
-        *(numpy.array([each[0] for each in resources], dtype=bool), numpy.array([each[1] for each in resources])),
-        *(hood, location, capacity, safety, distance),
+        *(resources[:, 0].astype(bool), resources[:, 1].copy()),
+        *(hood.ravel(), location.ravel(), capacity, safety, distance),
         *(numpy.array([each[0] for each in services]), [each[1] for each in services]),
-        *(service, need, move_cost),
+        *(service.ravel(), need, move_cost.ravel()),
         balance,  # type: ignore[arg-type]
         (one(), one(), one()),
-        numpy.array(start),
+        _Numbers(folder / f"assignment_{name}.txt").many(len(need)),
     )
-
-
-def _service(one: object, many: object) -> tuple[int, list[int]]:
-    spread, number = one(), one()  # type: ignore[operator]
-    return spread, many(number)  # type: ignore[operator]
