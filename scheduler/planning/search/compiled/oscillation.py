@@ -3,8 +3,8 @@
 
 Called by :mod:`scheduler.planning.search.annealing`. What a place holds above its capacity costs a price. The price follows
 the search: it grows while fewer than half of the changes end with all places within their capacities, and falls while more
-do. So the search stays at the border of what is allowed, at each temperature (strategic oscillation: F. Glover, Decision
-Sciences 8, 1977). Only an assignment that keeps everything is ever the best.
+do, or while nothing changes at all. So the search stays at the border of what is allowed, at each temperature (strategic
+oscillation: F. Glover, Decision Sciences 8, 1977). Only an assignment that keeps everything is ever the best.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOT = 16.0
 #: Shares of the best cost of one item, in the mean, and of the first cost: the last temperature. Fewer items than _FEW are
 #: as cold as so many.
 _COLD, _COLDEST, _FEW = 4e-3, 5e-10, 1000
-_SWAPS, _HOMEWARD, _RELIEVING = 0.5, 0.1, 0.1
+_SWAPS, _HOMEWARD, _RELIEVING = 0.6, 0.2, 0.1
 #: The price in the beginning, times what the same amount costs above the safety capacity, and its limits.
 _PRICE, _CHEAPEST, _DEAREST = 10.0, 0.1, 1e7
 _WITHIN, _PACE = 0.5, 0.04
@@ -60,7 +60,10 @@ def search(task: Task) -> Found:
         if lost > _LOST + _LOST_SHARE * steps / _SLICE and share > _LATE:
             # What holds too much would stay to the end: the search goes on from the best.
             t, price, lost = tables.of(Assignment(task.problem, t.best)), _PRICE, 0
-        elif t.numbers[MADE]:
+        elif not t.numbers[MADE]:
+            # The way through places that hold too much is too dear.
+            price = max(price / 2, _CHEAPEST)
+        else:
             within = t.numbers[WITHIN] / t.numbers[MADE]
             price = min(max(price * math.exp(_PACE * (_WITHIN - within)), _CHEAPEST), _DEAREST)
     best = Assignment(task.problem, t.best)

@@ -188,6 +188,6 @@ def test_many_small_items_get_as_cold_as_few_large_ones() -> None:
         fits=numpy.ones((1, places), dtype=bool),
         shape_of=numpy.zeros(items, dtype=int),
     )
-    found = anneal(of, 1e9, 1, most_steps=200, clock=lambda: 0.0)
+    found = anneal(of, 1e9, 1, most_steps=400, clock=lambda: 0.0)
     gained = gains[start, found.at]
     assert gained.mean() > 0.6
