@@ -4,7 +4,8 @@
 Called by :mod:`fleet_api.application` and :mod:`fleet_api.serving.http_server`. The format is that of
 https://html.spec.whatwg.org/multipage/server-sent-events.html. Each stream takes a thread for as long as it lasts;
 ``[api] event_streams`` and ``event_streams_per_user`` bound them, and they have threads of their own. The sender of a
-stream is authenticated and authorised again each minute: a stream does not outlive its user's right.
+stream is authenticated and authorised again each minute: a stream does not outlive its user's right. Before each reading
+the stream looks whether its client has gone, so the place is free for the next page within a second.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ PATH = "/fleet/v1/events"
 #: Seconds between two readings of events, and readings of events between two readings of hosts.
 EVERY_S = 1.0
 _HOSTS_EVERY = 5
-#: Readings without an event after which a comment is sent: it shows whether the client is still there.
+#: Readings without an event after which a comment is sent: a proxy or a client may close a connection that is silent.
 _COMMENT_EVERY = 10
 #: Readings after which the sender is authorised again.
 _AUTHORISE_EVERY = 60
@@ -43,6 +44,8 @@ _AUTHORISE_EVERY = 60
 _RETRY_MS = 3000
 #: Digits of an id: what a database column holds.
 _LONGEST_ID = 18
+#: What waitress calls the function that says whether the client of a request has gone.
+_GONE = "waitress.client_disconnected"
 #: Fields of events that only the administrator gets.
 _OF_HOSTS = ("host", "message")
 
@@ -154,12 +157,13 @@ class Events:
     def _stream(
         self, request: falcon.Request, position: Mapping[str, int], earlier: Sequence[JSONMapping]
     ) -> Iterator[bytes]:
-        """Yield the texts of events until the process ends. :param earlier: events that come first"""
+        """Yield the texts of events until the client has gone or the process ends. :param earlier: events that come first"""
         sees_all = identity.sees_all(request)
         first = "".join(_texts(earlier, sees_all, position))
         yield f"retry: {_RETRY_MS}\n\n{first}".encode()
         known: set[tuple[str, int]] = {(each["kind"], each["id"]) for each in earlier}
         hosts: dict[str, tuple[str, str]] | None = None
+        has_gone = request.env.get(_GONE, lambda: False)
         quiet = 0
         for look in itertools.count():
             lines: list[str] = []
@@ -188,7 +192,7 @@ class Events:
                 lines.append(": nothing new\n\n")
             if lines:
                 yield "".join(lines).encode()
-            if not self._streams.pause():
+            if not self._streams.pause() or has_gone():
                 return
 
     def _changes(

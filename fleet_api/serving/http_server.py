@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import select
 import socket
 import struct
 import sys
@@ -159,6 +160,15 @@ class _Channel(channel.HTTPChannel):
         self._sent += sent
         return sent
 
+    def check_client_disconnected(self) -> bool:
+        """Return True if the client has gone: applications may call it as ``environ["waitress.client_disconnected"]``.
+
+        waitress reads nothing while it answers a request, so it sees the end of a connection only when a write fails. Its
+        option ``channel_request_lookahead`` would let requests come that nobody counts, and drop the answers of clients
+        that have closed their half of the connection.
+        """
+        return not self.connected or _hung_up(self.socket)
+
     def takes_nothing_s(self, now: float) -> float:
         """Return for how long the client has taken nothing of what there is for it; 0 if it takes it, or there is nothing.
 
@@ -182,6 +192,19 @@ class _Channel(channel.HTTPChannel):
         with contextlib.suppress(AttributeError, OSError):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self.handle_close()
+
+
+def _hung_up(connection: socket.socket | None) -> bool:
+    """Return True if the other side has ended the connection, whatever it sent before; any thread may call it."""
+    if connection is None:
+        return True
+    waiting = select.poll()
+    try:
+        # POLLHUP and POLLERR are always reported.
+        waiting.register(connection, select.POLLRDHUP)
+        return bool(waiting.poll(0))
+    except (OSError, ValueError):
+        return True
 
 
 def _queued(connection: socket.socket | None) -> int:

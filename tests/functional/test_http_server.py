@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slow and greedy clients of fleet-api: they lose their connections, and others are served meanwhile."""
+"""Slow, greedy and vanished clients of fleet-api: they lose their connections, and others are served meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ class Application:
     """Answers ``ok``, or much."""
 
     def __init__(self) -> None:
-        #: The paths of requests that were begun, and how many answers in pieces have ended.
+        #: The paths of requests that were begun, and how many answers in pieces, or without an end, have ended.
         self.begun: list[str] = []
         self.ended = threading.Semaphore(0)
 
@@ -41,6 +41,9 @@ class Application:
         if path == "/pieces":
             start_response("200 OK", [])
             return self._pieces()
+        if path == "/endless":
+            start_response("200 OK", [])
+            return self._endless(environ["waitress.client_disconnected"])
         body = bytes(LARGE) if path == "/whole" else b"ok"
         start_response("200 OK", [("Content-Length", str(len(body)))])
         return [body]
@@ -51,6 +54,13 @@ class Application:
                 yield bytes(LARGE)
         finally:
             self.ended.release()
+
+    def _endless(self, has_gone: Callable[[], bool]) -> Iterator[bytes]:
+        """Say something once, then nothing while the client is there."""
+        yield b"first"
+        while not has_gone():
+            time.sleep(0.01)
+        self.ended.release()
 
 
 @contextlib.contextmanager
@@ -196,6 +206,18 @@ def test_a_client_that_reads_slowly(application: Application) -> None:
             assert client.recv(8192)
             time.sleep(0.05)
         assert not is_cut(client, 0)
+
+
+@pytest.mark.parametrize("behind", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["nothing", "a request"])
+def test_a_client_that_has_gone(application: Application, behind: bytes) -> None:
+    """An answer that has nothing to say can see it, whatever the client sent behind its request. One that waits goes on."""
+    with serving(application) as port:
+        with socket.create_connection(("127.0.0.1", port), 30) as client, client.makefile("rb") as answer:
+            client.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n" + behind)
+            while b"first" not in answer.readline():
+                pass
+            assert not application.ended.acquire(timeout=0.1)
+        assert application.ended.acquire(timeout=60)
 
 
 def test_a_request_that_waits_for_a_word_before_its_body(port: int) -> None:

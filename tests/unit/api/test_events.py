@@ -157,6 +157,18 @@ def test_a_comment_shows_that_the_client_is_there(conductor: NewsConductor) -> N
     assert 2 == client.simulate_get(PATH).text.count(": nothing new\n\n")
 
 
+def test_a_client_that_has_gone(conductor: NewsConductor) -> None:
+    """Its stream asks for nothing more, and its place is free although nothing was written."""
+    conductor.news = [answer()]
+    streams = Looks(1000)
+    client = testing.TestClient(application(conductor, _conf(), streams))
+    looks = iter([False, True])
+    client.simulate_get(PATH, extras={"waitress.client_disconnected": lambda: next(looks)})
+    assert 998 == streams.looks
+    for _place in range(streams.most):
+        streams.take("admin")
+
+
 def test_a_client_too_many(conductor: NewsConductor) -> None:
     """The answer is a failure in the form of all others."""
     streams = Looks(1)
