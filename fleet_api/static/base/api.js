@@ -37,6 +37,19 @@ async function answerOf(answer) {
   throw new (answer.status >= 502 && answer.status <= 504 ? Away : Error)(message);
 }
 
+// Why a stream is refused: a browser does not tell. Throws what the answer says, and returns if it is no refusal any more.
+export async function whyRefused(url) {
+  const ending = new AbortController();
+  try {
+    const answer = await fetch(url, { cache: "no-store", signal: ending.signal });
+    if (!answer.ok) await answerOf(answer);
+  } catch (failed) {
+    throw failed instanceof TypeError ? new Away("fleet-api does not answer") : failed;
+  } finally {
+    ending.abort();
+  }
+}
+
 // Milliseconds that the oldest request has waited for its answer; 0 if none waits.
 export const waited = () => Math.max(0, ...[...waiting.values()].map((began) => Date.now() - began));
 

@@ -11,8 +11,9 @@ import { eventTable } from "./event_table.js";
 const BEFORE = 100;
 const MOST = 300;
 const KINDS = ["instance", "volume", "host"];
-const ACTS = ["acts", "Acts of administrators"];
-const FILTERS = [["all", "All"], ["failed", "What failed"], ...KINDS.map((kind) => [kind, `${kind[0].toUpperCase()}${kind.slice(1)}s`])];
+const FILTERS = [["all", "All"], ["failed", "What failed"], ["instance", "Instances"], ["volume", "Volumes"]];
+// The stream has no hosts for others.
+const OF_ADMINISTRATORS = [["host", "Hosts"], ["acts", "Acts of administrators"]];
 
 export const open = (view) => new Events(view);
 
@@ -32,26 +33,48 @@ class Events {
   }
 
   follow() {
-    this.source = new EventSource(new URL(`../fleet/v1/events?last=${BEFORE}`, document.baseURI));
-    for (const kind of KINDS) this.source.addEventListener(kind, (message) => this.add({ ...JSON.parse(message.data), kind }));
-    this.source.addEventListener("away", () => { this.said = "no conductor answers; the stream goes on"; });
-    this.source.onopen = () => { this.said = "live"; status.good(this.said); };
-    this.source.onerror = () => { this.said = "cut off; trying again"; };
+    this.source?.close();
+    const source = new EventSource(new URL(`../fleet/v1/events?last=${BEFORE}`, document.baseURI));
+    this.source = source;
+    for (const kind of KINDS) source.addEventListener(kind, (message) => this.add({ ...JSON.parse(message.data), kind }));
+    source.addEventListener("away", () => { this.said = "no conductor answers; the stream goes on"; });
+    source.onopen = () => {
+      this.isOpened = true;
+      this.refused = null;
+      this.said = "live";
+      status.good(this.said);
+      this.draw();
+    };
+    source.onerror = () => {
+      this.said = "cut off; trying again";
+      if (source.readyState === EventSource.CLOSED) this.isRefused(source);
+    };
+  }
+
+  // The place of a page that was left is free a second later: refresh() tries again.
+  async isRefused(source) {
+    try {
+      await api.whyRefused(source.url);
+    } catch (failed) {
+      if (source !== this.source || this.isClosed) return;
+      this.refused = failed;
+      status.bad(failed);
+      this.draw();
+    }
   }
 
   // A browser gives a stream up if the answer is a refusal. The state of the stream itself is not asked for: it comes.
   async refresh() {
-    if (this.source.readyState === EventSource.CLOSED) {
-      await api.call("session");
-      this.follow();
-    }
     if (this.source.readyState !== EventSource.OPEN) await api.call("session");
     if (this.only === "acts") this.acts = await acts();
     this.draw();
+    if (this.source.readyState === EventSource.CLOSED) this.follow();
+    if (this.refused) throw this.refused;
     return this.said;
   }
 
   close() {
+    this.isClosed = true;
     this.source.close();
     cancelAnimationFrame(this.coming);
   }
@@ -82,11 +105,18 @@ class Events {
   }
 
   draw() {
-    put(this.filters, chips("Events", isAdministrator() ? [...FILTERS, ACTS] : FILTERS, this.only, (value) => this.choose(value)));
+    const filters = isAdministrator() ? [...FILTERS, ...OF_ADMINISTRATORS] : FILTERS;
+    put(this.filters, chips("Events", filters, this.only, (value) => this.choose(value)));
     if (this.only === "acts") return put(this.list, this.acts);
     const shown = this.events.filter((each) => this.only === "all" || each.kind === this.only || (this.only === "failed" && failed(each)));
-    put(this.list, shown.length ? eventTable(shown) : empty(this.events.length ? "No such event." : "Nothing has happened yet.",
-      this.events.length ? null : "Boot an instance, and its steps appear here within a second."));
+    put(this.list, shown.length ? eventTable(shown) : this.nothing());
+  }
+
+  nothing() {
+    if (this.events.length) return empty("No such event.");
+    if (this.refused) return failure(this.refused);
+    if (!this.isOpened) return el("p", { className: "quiet" }, "Asking …");
+    return empty("Nothing has happened yet.", "Boot an instance, and its steps appear here within a second.");
   }
 }
 
