@@ -34,9 +34,23 @@ export function put(place, ...children) {
   held.delete(place);
   const fresh = el("div", {}, ...children);
   if (fresh.innerHTML === place.innerHTML) return;
-  const focused = place.contains(document.activeElement) ? keyOf(document.activeElement) : null;
+  const refocus = place.contains(document.activeElement) ? refocusing(place) : null;
   place.replaceChildren(...fresh.childNodes);
-  if (focused) [...place.querySelectorAll("a, button, input, select, [tabindex]")].find((each) => keyOf(each) === focused)?.focus();
+  refocus?.();
+}
+
+// A function that gives the focus back to the element that has it now, also if that was drawn anew within a place.
+// An element is known again by its key. Two buttons with one text have none: the focus would go to the other one.
+export function refocusing(place) {
+  const focused = document.activeElement ?? document.body;
+  const key = keyed(place, keyOf(focused)) ? keyOf(focused) : null;
+  return () => (focused.isConnected ? focused : key ? keyed(place, key) : null)?.focus();
+}
+
+function keyed(place, key) {
+  const found = [...place.querySelectorAll("a, button, input, select, [tabindex]")].filter((each) => keyOf(each) === key);
+  // Links to one address do the same.
+  return found.length === 1 || found[0]?.getAttribute("href") ? found[0] : null;
 }
 
 const keyOf = (element) => element.id || element.dataset.key || element.getAttribute("href") || element.textContent;
