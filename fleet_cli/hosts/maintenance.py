@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from fleet import maintenance_states
 from fleet.client import argument_types, connection
@@ -53,12 +53,11 @@ class ShowMaintenance(command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator.show_maintenance(name=parsed_args.name)
         plan = found["maintenance"]
-        left_s = seconds_left(found["hosts"], datetime.datetime.now(datetime.UTC))
         record: dict[str, object] = {
             **plan,
             "status": _status(plan),
             "wave": _wave(plan),
-            "left": "" if left_s is None else f"about {datetime.timedelta(seconds=left_s)}",
+            "left": time_left(found, datetime.datetime.now(datetime.UTC)),
             "waiting_for": command.Listed(waiting_for(found)),
             "skipped": command.Listed(
                 [
@@ -171,8 +170,8 @@ def _with_problem(host: MaintenanceHostView, said: str) -> str:
     return f"{said}: {host['problem']}" if host["problem"] else said
 
 
-def seconds_left(hosts: Sequence[MaintenanceHostView], now: datetime.datetime) -> int | None:
-    """Return how long the waves that are left may take; None if that is not known yet.
+def time_left(found: ShownMaintenance, now: datetime.datetime) -> str:
+    """Say how long the waves that are left may take; "" if that is not known yet, and while the maintenance is paused.
 
     They take as long as those that have ended, in the mean; while none has, as long as the hosts that are done. What the
     present wave has taken so far is gone.
@@ -181,6 +180,7 @@ def seconds_left(hosts: Sequence[MaintenanceHostView], now: datetime.datetime) -
     """
     waves: list[float] = []
     done: list[float] = []
+    hosts = found["hosts"]
     for wave in {each["wave"] for each in hosts}:
         of_wave = [each for each in hosts if each["wave"] == wave]
         times = [
@@ -192,14 +192,19 @@ def seconds_left(hosts: Sequence[MaintenanceHostView], now: datetime.datetime) -
         if times and all(each["ended_at"] is not None for each in of_wave):
             waves.append((max(each for _, each in times) - min(each for each, _ in times)).total_seconds())
     left = [each for each in hosts if each["ended_at"] is None]
-    if not left or not done:
-        return None
+    if not left or not done or found["maintenance"]["paused"]:
+        return ""
     took = waves or done
     each_s = sum(took) / len(took)
     begun = [_moment(each["began_at"]) for each in left if each["began_at"] is not None]
     gone_s = (now - min(begun)).total_seconds() if begun else 0.0
-    number = len({each["wave"] for each in left})
-    return round(each_s * (number - 1) + max(each_s - gone_s, 0.0))
+    if gone_s > each_s:
+        return f"longer than the {'waves' if waves else 'hosts'} before ({_duration(each_s)})"
+    return f"about {_duration(each_s * len({each['wave'] for each in left}) - gone_s)}"
+
+
+def _duration(length_s: float) -> str:
+    return str(datetime.timedelta(seconds=round(length_s)))
 
 
 def _moment(text: str | None) -> datetime.datetime:

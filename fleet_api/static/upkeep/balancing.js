@@ -35,7 +35,7 @@ export class Balancing {
   shown(each) {
     const hot = Object.entries(each.hot_since).sort();
     return el("section", {}, el("h3", {}, each.aggregate, " ", el("span", { className: "quiet" }, each.paused ? `${each.mode}, paused` : each.mode)),
-      el("p", {}, hot.length ? ["Hot: ", hot.map(([host, since], place) => [place ? ", " : "", link(to("hosts", [host]), host), " since ", ago(since)])]
+      each.paused ? el("p", {}, "Paused: hosts are not looked at.") : el("p", {}, hot.length ? ["Hot: ", hot.map(([host, since], place) => [place ? ", " : "", link(to("hosts", [host]), host), " since ", ago(since)])]
         : "No host is hot", each.looked_at ? [". Looked at ", ago(each.looked_at), "."] : ". Not looked at yet."),
       each.last ? this.round(each.last, `Round ${each.last.status}`) : null,
       this.computed.has(each.aggregate) ? this.round(this.computed.get(each.aggregate), "Computed") : null, el("div", { className: "verbs" }, this.verbs(each)));
@@ -44,23 +44,21 @@ export class Balancing {
   round(round, title) {
     const { before, expected, mean, measured, hosts } = round.seen;
     const left = Object.entries(round.not_done).sort();
-    return [el("p", {}, el("strong", {}, title), " ", ago(round.seen_at),
-      `: the most loaded of ${plural(hosts, "host")} (${measured} measured) is ${points(before)} above the mean of ${points(mean)}; `,
-      `${points(expected)} are expected after its moves`, round.after === null ? "." : `, ${points(round.after)} were measured.`),
+    const loads = hosts ? `the most loaded of ${plural(hosts, "host")} (${measured} measured) is ${points(before)} above the mean of ${points(mean)}`
+      : "no host of the aggregate may take guests";
+    return [el("p", {}, el("strong", {}, title), " ", ago(round.seen_at), `: ${loads}`,
+      round.moves.length ? `; ${points(expected)} are expected after its moves` : "", round.after === null ? "." : `, ${points(round.after)} were measured.`),
     round.moves.length ? table(MOVES, round.moves) : el("p", { className: "quiet" }, "No move."),
     left.length ? el("ul", { className: "findings" }, left.map(([host, why]) => el("li", {}, `${host}: ${why}`))) : null];
   }
 
   verbs(each) {
     const last = each.last;
-    const begins = each.mode === "confirm" && last?.status === "suggested";
-    return [begins ? this.button("Begin these moves", () => this.begin(last)) : null,
-      this.button("What would be done now", () => this.suggest(each.aggregate)),
-      each.mode === "off" ? null : this.button(each.paused ? "Resume" : "Pause", () => this.pause(each))];
-  }
-
-  button(text, act) {
-    return el("button", { type: "button", onclick: act }, text);
+    const begins = each.mode === "confirm" && last?.status === "suggested" && !each.paused;
+    const button = (key, text, act) => el("button", { type: "button", data: { key: `${key} ${each.aggregate}` }, onclick: act }, text);
+    return [begins ? button("begin", "Begin these moves", () => this.begin(last)) : null,
+      button("suggest", "What would be done now", () => this.suggest(each.aggregate)),
+      each.mode === "off" ? null : button("pause", each.paused ? "Resume" : "Pause", () => this.pause(each))];
   }
 
   begin(round) {

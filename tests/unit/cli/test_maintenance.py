@@ -35,6 +35,7 @@ PLAN: dict[str, Any] = {
     "created_at": "2026-01-01T00:00:00.000Z",
     "ended_at": None,
 }
+GOING = {**PLAN, "paused": False}
 
 
 def host(name: str, wave: int, status: str, began: str | None, ended: str | None, problem: str | None = None) -> dict:
@@ -61,15 +62,18 @@ def test_a_list(run: Any) -> None:
 
 
 def test_one(run: Any) -> None:
-    """It says how long the waves that are left may take, as those before took, and what is waited for."""
+    """It says what is waited for, and how long the waves that are left may take, but while it is paused."""
     conductor = fakes.Conductor()
     left_out = host("h4", 0, "skipped", None, "2026-01-01T00:00:00.000Z", "it is down")
     conductor.answers["show_maintenance"] = {"maintenance": PLAN, "hosts": [left_out, *HOSTS]}
     _status, printed, _said = run(conductor, "maintenance", "show", "kernel")
-    # The present wave has taken longer than the one before.
-    assert "about 0:10:00" in printed
+    assert "longer than the waves" not in printed
     assert "h2 draining: web has 1 volume: data" in printed
     assert "h4: it is down" in printed
+    conductor.answers["show_maintenance"]["maintenance"] = GOING
+    _status, printed, _said = run(conductor, "maintenance", "show", "kernel")
+    # It began long ago.
+    assert "longer than the waves before (0:10:00)" in printed
     _status, printed, _said = run(conductor, "maintenance", "hosts", "kernel", "-c", "host", "-c", "status")
     assert "| h2   | draining |" in printed
 
@@ -78,23 +82,26 @@ LATE = host("h5", 2, "done", "2026-01-01T00:10:00.000Z", "2026-01-01T00:14:00.00
 
 
 @pytest.mark.parametrize(
-    ("hosts", "minutes", "left_s"),
+    ("hosts", "minutes", "left"),
     [
-        pytest.param(HOSTS[1:], 12, None, id="nothing is done yet"),
-        pytest.param(HOSTS, 10, 20 * 60, id="two waves of ten minutes"),
-        pytest.param(HOSTS, 13, 17 * 60, id="three minutes are gone"),
-        pytest.param(HOSTS, 25, 10 * 60, id="the present one takes longer"),
-        pytest.param([LATE, *HOSTS[1:]], 12, 6 * 60, id="no wave has ended, but a host"),
-        pytest.param(HOSTS[:1], 12, None, id="all is done"),
+        pytest.param(HOSTS[1:], 12, "", id="nothing is done yet"),
+        pytest.param(HOSTS, 10, "about 0:20:00", id="two waves of ten minutes"),
+        pytest.param(HOSTS, 13, "about 0:17:00", id="three minutes are gone"),
+        pytest.param(HOSTS, 25, "longer than the waves before (0:10:00)", id="the present one takes longer"),
+        pytest.param([LATE, *HOSTS[1:]], 12, "about 0:06:00", id="no wave has ended, but a host"),
+        pytest.param([LATE, *HOSTS[1:]], 15, "longer than the hosts before (0:04:00)", id="the next host takes longer"),
+        pytest.param(HOSTS[:1], 12, "", id="all is done"),
     ],
 )
-def test_the_time_that_is_left(hosts: Any, minutes: int, left_s: int | None) -> None:
-    assert left_s == maintenance.seconds_left(hosts, NOW + datetime.timedelta(minutes=minutes))
+def test_the_time_that_is_left(hosts: Any, minutes: int, left: str) -> None:
+    now = NOW + datetime.timedelta(minutes=minutes)
+    assert left == maintenance.time_left({"maintenance": GOING, "hosts": hosts}, now)  # type: ignore[typeddict-item]
 
 
 def test_a_host_that_was_skipped_does_not_hide_how_long_its_wave_took() -> None:
     skipped = host("h4", 1, "skipped", None, "2026-01-01T05:00:00.000Z")
-    assert 20 * 60 == maintenance.seconds_left([*HOSTS, skipped], NOW + datetime.timedelta(minutes=10))  # type: ignore[arg-type]
+    found: Any = {"maintenance": GOING, "hosts": [*HOSTS, skipped]}
+    assert "about 0:20:00" == maintenance.time_left(found, NOW + datetime.timedelta(minutes=10))
 
 
 def test_decisions(run: Any) -> None:
