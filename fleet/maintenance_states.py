@@ -35,6 +35,9 @@ OPEN = (WAITING, DRAINING, WORKING, RETURNING, FAILED)
 #: Of hosts that take no builds because of the maintenance.
 TAKEN = (DRAINING, WORKING, RETURNING, FAILED)
 
+#: Begins the reason for which a host takes no builds. Its agent's reasons come after AUTO.
+REASON: Final = "maintenance "
+
 RUNNING: Final = "running"
 ENDED: Final = "ended"
 CANCELLED: Final = "cancelled"

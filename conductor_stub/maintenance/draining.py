@@ -58,7 +58,7 @@ class State:
 
 def reason_of(name: str) -> str:
     """Return why a host of this maintenance takes no builds."""
-    return f"maintenance {name}"[: services.REASON_LENGTH]
+    return f"{maintenance_states.REASON}{name}"[: services.REASON_LENGTH]
 
 
 def reason_of_return(name: str) -> str:

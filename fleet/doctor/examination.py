@@ -13,13 +13,13 @@ from typing import Protocol
 
 import oslo_messaging
 
-from fleet import domains, errors, states
+from fleet import domains, errors, maintenance_states, states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client import pages
 from fleet.client.calls import Calls, Record
 from fleet.clock import Clock, durations, utcnow
-from fleet.doctor import cluster_examination, filter_examination, storage_examination
+from fleet.doctor import cluster_examination, filter_examination, maintenance_examination, storage_examination
 from fleet.objects import host_report
 from fleet.rpc import ledger_queue
 from fleet.rpc.clients import OperatorCalls
@@ -36,6 +36,8 @@ LONG_WAIT_S = 3600
 SLOW_S = 0.25
 #: Seconds that clocks may differ.
 SKEW_S = 1.0
+#: Starts the reason of a host that an agent has disabled.
+_AUTO = "AUTO: "
 _TOPICS = ("conductor", "scheduler")
 #: Queues that are not missed: conductors of earlier releases have none, or the fleet has no volumes.
 _OPTIONAL = (ledger_queue.TOPIC, *domains.OF_VOLUMES)
@@ -114,6 +116,10 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
         *_services(services),
         *_simulated(services),
     ]
+    maintenances = _asked(lambda: conductor.operator.list_maintenances())
+    # Conductors of volumes only have none.
+    if isinstance(maintenances, list):
+        found += maintenance_examination.examine(maintenances)
     if "scheduler" in _served(services) and not any(each.level for each in found if each.check == "scheduler"):
         found += filter_examination.examine(conductor.describe_filters)
     backends = [each for each in services if each["binary"] == "fleet-volume"]
@@ -246,7 +252,9 @@ def _services(services: Sequence[Record]) -> Iterator[Finding]:
     sick = [
         f"{each['host']} ({each['disabled_reason']})"
         for each in services
-        if (each["disabled_reason"] or "").startswith("AUTO: ")
+        if (each["disabled_reason"] or "").startswith(_AUTO)
+        # A host of a maintenance takes no builds until its agent has reported.
+        and not each["disabled_reason"].startswith(f"{_AUTO}{maintenance_states.REASON}")
     ]
     if down:
         fix = "Start them, or see 'fleet service list'; instances on a host that is down for good can be deleted."

@@ -34,7 +34,7 @@ class PingedConductor(HttpConductor):
     """A conductor that answers, unless ``lost``. ``pinged`` are the topics."""
 
     def __init__(self) -> None:
-        super().__init__(examine=FINDINGS, list_services=[SERVICE])
+        super().__init__(examine=FINDINGS, list_services=[SERVICE], list_maintenances=[])
         self.lost = False
         self.pinged: list[str] = []
         self.calls = self  # type: ignore[assignment]

@@ -37,6 +37,10 @@ def a_service(host: str = "h1", state: str = "up", reason: str | None = None, dr
     return {"host": host, "binary": "fleet-compute", "state": state, "disabled_reason": reason, "driver": driver}
 
 
+def a_maintenance(**hosts: int) -> dict[str, Any]:
+    return {"name": "kernel 6", "ended_at": None, "hosts": hosts}
+
+
 def a_backend(**changed: Any) -> dict[str, Any]:
     return {**a_service("m1@b"), "binary": "fleet-volume", "status": "enabled", **changed}
 
@@ -60,6 +64,7 @@ class HealthyFleet(Asked):
     silent: tuple[str, ...] = ()
     queues: Any = dataclasses.field(default_factory=dict)
     broker_nodes: list[Node] = dataclasses.field(default_factory=list)
+    maintenances: Any = dataclasses.field(default_factory=list)
     filters: Any = dataclasses.field(default_factory=lambda: {"left_out": []})
 
     def ping(self, topic: str) -> None:
@@ -67,7 +72,8 @@ class HealthyFleet(Asked):
             raise oslo_messaging.MessagingTimeout("…")
 
     def ask(self, method: str, **_part: object) -> Any:
-        return _given({"examine": self.examine, "list_services": self.services, "list_pools": self.pools}[method])
+        named = {"list_services": self.services, "list_pools": self.pools, "list_maintenances": self.maintenances}
+        return _given({"examine": self.examine, **named}[method])
 
     def describe_host(self, host: str) -> Any:
         return _given(self.agent)
@@ -219,6 +225,13 @@ BAD = [
         "hosts that take no builds: h1 (AUTO: no disk)",
     ),
     (
+        "a maintenance whose hook has failed",
+        HealthyFleet(maintenances=[a_maintenance(failed=2, waiting=1), a_maintenance(done=1)]),
+        Level.WARN,
+        "maintenance",
+        "kernel 6: the hook has failed for 2 hosts",
+    ),
+    (
         "hosts that are invented",
         HealthyFleet(services=[a_service(), a_service("h2", driver="fake")]),
         Level.WARN,
@@ -308,6 +321,14 @@ BAD = [
         "their backends have not done their part: v on m1@b (error_deleting)",
     ),
 ]
+
+
+def test_a_maintenance_that_goes_well() -> None:
+    """A host that comes back is not sick: it waits for a report of its agent."""
+    back = a_service(reason="AUTO: maintenance kernel waits for a report of its agent")
+    over = {**a_maintenance(failed=1), "ended_at": NOW.isoformat()}
+    fleet = HealthyFleet(services=[back, a_service("h2")], maintenances=[a_maintenance(returning=1), over])
+    assert {Level.OK} == {each.level for each in of_daemons(fleet)}
 
 
 def test_filters_of_the_default_list_that_are_left_out() -> None:

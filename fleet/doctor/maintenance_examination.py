@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of ``fleet doctor`` on maintenances. :mod:`fleet.doctor.examination` runs it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from fleet import maintenance_states
+from fleet.checks import findings
+from fleet.checks.findings import Finding
+from fleet.objects.answers.maintenances import MaintenanceView
+
+
+def examine(maintenances: Sequence[MaintenanceView]) -> Iterator[Finding]:
+    """Check for hosts whose hooks have failed: they stay out of use until an operator decides."""
+    for each in maintenances:
+        failed = each["hosts"].get(maintenance_states.FAILED, 0)
+        if each["ended_at"] is None and failed:
+            name = shlex.quote(each["name"])
+            text = f"{each['name']}: the hook has failed for {failed} {'host' if failed == 1 else 'hosts'}"
+            fix = (
+                f"'fleet maintenance hosts {name}' shows why. 'fleet maintenance resume {name}' runs the hook again, "
+                f"'fleet maintenance skip {name} HOST' leaves a host out."
+            )
+            yield findings.doubtful("maintenance", text, fix)
