@@ -6,7 +6,9 @@ Called by :mod:`conductor_stub.operators.wiring`.
 
 from __future__ import annotations
 
+import datetime
 import functools
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
@@ -21,6 +23,7 @@ from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import aggregates, hosts, services, zones
 from fleet.db.hosts import labels as label_rows
 from fleet.db.instances import instances
+from fleet.db.operations import taken_hosts
 from fleet.db.tables.base import Row
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.upkeep import removal
@@ -171,8 +174,8 @@ class HostsManager:
         binary: fields.Name = services.COMPUTE,
         reason: fields.Text | None = None,
     ) -> ServiceView:
-        """:raises errors.NotFound:"""
-        asked = (services.set_disabled, host, binary, disabled, reason, self._clock())
+        """:raises errors.NotFound: errors.Conflict: the host would be enabled in the middle of its maintenance"""
+        asked = (_set_disabled, host, binary, disabled, reason, self._clock())
         return self._service_view(
             self._change_service(context, "service.disable" if disabled else "service.enable", *asked)
         )
@@ -239,6 +242,17 @@ class HostsManager:
             self._database.read(services.require, host, services.COMPUTE)
         shown, down_time_s = functools.partial(_registered, host=host), self._service_down_time_s
         self._acts.write(context, "host.delete", host, shown, removal.host_of_agent, host, self._clock(), down_time_s)
+
+
+def _set_disabled(
+    tx: Transaction, host: str, binary: str, disabled: bool, reason: str | None, now: datetime.datetime
+) -> ServiceRow:
+    """A host in the middle of its maintenance would be disabled again at the next look. :raises errors.Conflict:"""
+    name = taken_hosts.maintenance_of(tx, host) if binary == services.COMPUTE and not disabled else None
+    if name is not None:
+        way = f"fleet maintenance skip {shlex.quote(name)} {host}"
+        raise errors.Conflict(kind="Host", name=host, reason=f"is in maintenance {name}: '{way}' takes it out")
+    return services.set_disabled(tx, host, binary, disabled, reason, now)
 
 
 def _driver(service: ServiceRow, types: Mapping[str, str]) -> str | None:

@@ -276,8 +276,11 @@ def test_a_host_that_waits_for_a_report_is_given_back(stage: Stage, decision: st
 
 
 @pytest.mark.parametrize("status", ["failed", "returning"])
-def test_a_host_that_an_operator_enables_too_early_is_disabled_again(stage: Stage, status: str) -> None:
-    """Its hook has failed, or its agent is not of the wanted release: ``skip`` takes it out, nothing else."""
+def test_a_host_that_an_operator_enables_too_early(stage: Stage, database: Database, status: str) -> None:
+    """Its hook has failed, or its agent is not of the wanted release: ``skip`` takes it out, nothing else.
+
+    The operator is told. One that an earlier conductor has enabled is disabled again.
+    """
     stage.run(["h1"], hook="reboot", wanted_release="9.9")
     stage.conductor.hook_ends.append(Ended(status == "returning", "the hook failed: exit status 3"))
     stage.look()
@@ -285,8 +288,10 @@ def test_a_host_that_an_operator_enables_too_early_is_disabled_again(stage: Stag
     stage.look()
     stage.conductor.run_fences()
     stage.later()
-    stage.conductor.operator.update_service("h1", False)
-    assert [] == stage.disabled()
+    with pytest.raises(errors.Conflict, match="h1 is in maintenance kernel: 'fleet maintenance skip kernel h1'"):
+        stage.conductor.operator.update_service("h1", False)
+    assert ["h1"] == stage.disabled()
+    database.write(services.set_disabled, "h1", "fleet-compute", False, None, stage.conductor.clock())
     stage.later(5)
     assert ({"h1": status}, ["h1"]) == (stage.hosts(), stage.disabled())
     stage.conductor.operator.skip_maintenance_host("kernel", "h1")
@@ -846,6 +851,18 @@ def test_many_refused_guests_do_not_hold_up_the_others(stage: Stage, database: D
         patch.setattr(keeper, "_TRIES", 1)
         stage.look(5)
     assert [able] == [each["instance_uuid"] for each in stage.moving()]
+
+
+def test_a_host_whose_turn_has_not_come_may_be_enabled(stage: Stage) -> None:
+    """It takes builds until then, and so does one whose maintenance has ended."""
+    stage.run(["h1"], ["h2"])
+    stage.look()
+    for host in ("h2", "h1"):
+        stage.conductor.operator.update_service(host, True, "fleet-compute", "bad RAM")
+    stage.conductor.operator.update_service("h2", False)
+    stage.conductor.operator.cancel_maintenance("kernel")
+    stage.conductor.operator.update_service("h1", False)
+    assert [] == stage.disabled()
 
 
 def test_an_operator_who_disables_a_host_meanwhile_keeps_it_so(stage: Stage, database: Database) -> None:
