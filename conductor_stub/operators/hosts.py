@@ -250,8 +250,8 @@ def _set_disabled(
     """A host in the middle of its maintenance would be disabled again at the next look. :raises errors.Conflict:"""
     name = taken_hosts.maintenance_of(tx, host) if binary == services.COMPUTE and not disabled else None
     if name is not None:
-        way = f"fleet maintenance skip {shlex.quote(name)} {host}"
-        raise errors.Conflict(kind="Host", name=host, reason=f"is in maintenance {name}: '{way}' takes it out")
+        reason = f"is in maintenance {name}: 'fleet maintenance skip {shlex.quote(name)} {host}' takes it out"
+        raise errors.Conflict(kind="Host", name=host, reason=reason)
     return services.set_disabled(tx, host, binary, disabled, reason, now)
 
 

@@ -13,6 +13,8 @@ from fleet.clock import durations
 
 #: The largest whole number of an argument: counts and seconds beyond it are mistakes.
 _MOST = 2**31 - 1
+#: The most entries of one answer.
+_MOST_ENTRIES = 1000
 #: The most bytes of a file. What is sent of one must be much smaller.
 _MOST_BYTES = 2**20
 
@@ -35,6 +37,11 @@ def text(given: str) -> str:
 def positive(text: str) -> int:
     """An argparse type: a whole number from 1."""
     return _whole(text, 1)
+
+
+def entries(text: str) -> int:
+    """An argparse type: a number of entries that one answer may have."""
+    return _whole(text, 1, most=_MOST_ENTRIES)
 
 
 def natural(text: str) -> int:

@@ -87,7 +87,14 @@ class Application(app.App):
             self.command_manager.find_command(argv)
         except ValueError:
             return usage.refuse(self.NAME, self._unknown(argv), f"{self.NAME} --help")
+        if argv[0] == "help" and not self._explains(argv[1:]):
+            return usage.refuse(self.NAME, self._unknown(argv[1:]), f"{self.NAME} --help")
         return super().run_subcommand(argv)
+
+    def _explains(self, words: Sequence[str]) -> bool:
+        """Return True if cliff's command "help" knows a command, or the first word of some."""
+        first = next((word for word in words if not word.startswith("-")), "")
+        return not words or any(name.startswith(first) for name, _command in self.command_manager)
 
     def prepare_to_run_command(self, cmd: Any) -> None:
         make_parser = cmd.get_parser

@@ -93,16 +93,19 @@ class BalanceHistory(listing.List):
     """List rounds, the newest first: what was seen, what was done and what it brought, and what was not done and why.
 
     'before' is how far the most loaded host was above the mean, in points; 'expected' is what the moves should make of it,
-    and 'after' what it was some minutes after their end.
+    and 'after' what it was some minutes after their end. The table has them in this order.
     """
 
     things = "rounds"
-    brief = ("created_at", "aggregate", "status", "before", "expected", "after", "moves", "why")
-    whole = (*brief, "uuid", "mode", "mean", "hosts", "measured", "loads", "seen_at", "ended_at")
+    brief = ("round", "moves", "why")
+    whole = (
+        *("created_at", "aggregate", "status", "before", "expected", "after", "moves", "why"),
+        *("uuid", "mode", "mean", "hosts", "measured", "loads", "seen_at", "ended_at"),
+    )
     arguments = (
         command.argument("--aggregate", metavar="AGGREGATE", help="Only its rounds."),
         command.argument(
-            "--limit", type=argument_types.positive, default=20, metavar="N", help="At most. Default: %(default)s."
+            "--limit", type=argument_types.entries, default=20, metavar="N", help="At most. Default: %(default)s."
         ),
     )
 
@@ -111,7 +114,15 @@ class BalanceHistory(listing.List):
         return [_round(each) for each in found]
 
     def shortened(self, record: Record) -> Record:
-        return {**record, "created_at": moments.shown(record["created_at"]), "moves": _told(record["moves"])}
+        began = moments.shown(record["created_at"])
+        points = " > ".join(f"{record[name]:g}" for name in ("before", "expected", "after") if record[name] is not None)
+        return {
+            **record,
+            "created_at": began,
+            "round": f"{began}\n{record['aggregate']}\n{record['status']}\n{points} points",
+            "moves": _told(record["moves"]),
+            "why": record["why"].replace("; ", "\n"),
+        }
 
 
 def _aggregate(found: BalanceView) -> dict[str, object]:
@@ -151,7 +162,7 @@ def _why(not_done: Mapping[str, str]) -> str:
 
 
 def _told(moves: Sequence[BalanceMove]) -> str:
-    return ", ".join(
+    return "\n".join(
         f"{each['name']} {each['source']} > {each['destination']} {each['status']}"
         + (f" ({each['why']})" if each["why"] else "")
         for each in moves
@@ -161,9 +172,8 @@ def _told(moves: Sequence[BalanceMove]) -> str:
 def _tell(found: BalanceRound) -> None:
     seen = found["seen"]
     expected = f"; {seen['expected']:g} are expected after the moves" if found["moves"] else ""
-    listing.remark(
-        f"The most loaded of {seen['hosts']} hosts is {seen['before']:g} points above the mean of {seen['mean']:g}{expected}"
-    )
+    loads = f"The most loaded of {seen['hosts']} hosts is {seen['before']:g} points above the mean of {seen['mean']:g}"
+    listing.remark(f"{loads}{expected}" if seen["hosts"] else "No host of the aggregate may take guests")
     for host, why in sorted(found["not_done"].items()):
         listing.remark(f"  {host}: {why}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import shlex
 import time
 from collections.abc import Callable, Iterable
 
@@ -33,7 +34,7 @@ class ListMaintenances(listing.List):
     whole = (*brief, "uuid", "paused", "hook", "wanted_release", "cold", "moves_at_a_time", "ended_at")
     arguments = (
         command.argument(
-            "--limit", type=argument_types.positive, default=100, metavar="N", help="At most. Default: %(default)s."
+            "--limit", type=argument_types.entries, default=100, metavar="N", help="At most. Default: %(default)s."
         ),
     )
 
@@ -137,13 +138,14 @@ def follow(
         if found["maintenance"]["ended_at"] is not None:
             return found
         if failed := _all_failed(found):
+            quoted = shlex.quote(name)
             raise connection.CommandFailed(
-                f"it does not go on by itself: {failed}. 'fleet maintenance resume {name}' runs the hook again, "
-                f"'fleet maintenance skip {name} HOST' leaves a host out"
+                f"it does not go on by itself: {failed}. 'fleet maintenance resume {quoted}' runs the hook again, "
+                f"'fleet maintenance skip {quoted} HOST' leaves a host out"
             )
         if clock() >= until:
             raise connection.CommandFailed(
-                f"not ended within {timeout_s} s; it goes on: 'fleet maintenance show {name}'"
+                f"not ended within {timeout_s} s; it goes on: 'fleet maintenance show {shlex.quote(name)}'"
             )
         sleep(_PAUSE_S)
 

@@ -34,7 +34,7 @@ class ListRecoveries(listing.List):
     whole = (*COLUMNS, *LONG)
     arguments = (
         command.argument(
-            "--limit", type=argument_types.positive, default=100, metavar="N", help="At most. Default: %(default)s."
+            "--limit", type=argument_types.entries, default=100, metavar="N", help="At most. Default: %(default)s."
         ),
     )
 

@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import datetime
 import itertools
+import shlex
 from collections.abc import Mapping, Sequence
 
 from fleet import states
@@ -198,7 +199,7 @@ class RunMaintenance(_Command):
         }
         left_out = {host: why[:_LONGEST] for host, why in plan.stuck.items()}
         self.conductor.operator.create_maintenance(wanted, left_out=left_out)
-        listing.remark(f"{name} has begun: 'fleet maintenance show {name}'")
+        listing.remark(f"{name} has begun: 'fleet maintenance show {shlex.quote(name)}'")
         if parsed_args.wait:
             self._follow(name, parsed_args.timeout, sum(len(each.hosts) for each in plan.waves))
         return COLUMNS, _rows(plan, cold)
@@ -209,7 +210,7 @@ class RunMaintenance(_Command):
                 found = maintenance.follow(self.conductor, name, timeout_s, lambda *now: shown.show_of(*now))
             except KeyboardInterrupt:
                 shown.close()
-                listing.remark(f"Interrupted. {name} goes on: 'fleet maintenance show {name}'")
+                listing.remark(f"Interrupted. {name} goes on: 'fleet maintenance show {shlex.quote(name)}'")
                 raise
         skipped = found["maintenance"]["hosts"].get("skipped", 0)
         if skipped or found["maintenance"]["status"] != "ended":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 
-from fleet.client import argument_types
+from fleet.client import argument_types, pages
 from fleet.client.connection import CommandFailed, Record
 from fleet_cli.base import command, listing
 
@@ -28,7 +28,7 @@ class ListEvents(listing.List):
         command.argument("--admin", action="store_true", help="Administrative acts in place of events."),
         command.argument("--host", help="Only events of this host or storage backend."),
         command.argument(
-            "--limit", type=argument_types.positive, default=50, help="At most so many, 1000 at most. Default: 50."
+            "--limit", type=argument_types.entries, default=50, help="At most so many, 1000 at most. Default: 50."
         ),
     )
     things = "events"
@@ -43,7 +43,18 @@ class ListEvents(listing.List):
             return self.conductor.operator.list_acts(limit=parsed_args.limit)
         of_host = {} if parsed_args.host is None else {"host": parsed_args.host}
         found = self.conductor.operator.list_events(last=parsed_args.limit, **of_host)
+        if not found["events"] and parsed_args.host is not None:
+            self._require(parsed_args.host)
         return reversed(found["events"])
+
+    def _require(self, host: str) -> None:
+        """A host that was removed may have events. :raises CommandFailed: this one has neither events nor a service"""
+        operator = self.conductor.operator
+        backend = host.partition("#")[0]
+        if not operator.list_host_states(names=[host]) and all(
+            each["host"] != backend for each in pages.services(operator)
+        ):
+            raise CommandFailed(f"Host {host} could not be found.")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         if parsed_args.admin:

@@ -70,6 +70,14 @@ def test_a_suggestion(run: Any) -> None:
     assert "h3: no guest is there" in said
 
 
+def test_a_suggestion_for_no_host(run: Any) -> None:
+    conductor = fakes.Conductor()
+    seen = {**SEEN, "hosts": 0, "measured": 0, "mean": 0.0, "before": 0.0, "expected": 0.0}
+    conductor.answers["suggest_balance"] = {**ROUND, "seen": seen, "moves": [], "not_done": {}}
+    _status, _printed, said = run(conductor, "balance", "suggest", "web")
+    assert "No host of the aggregate may take guests" == said.strip()
+
+
 def test_a_suggestion_is_run(run: Any) -> None:
     conductor = fakes.Conductor()
     conductor.answers["run_balance"] = {**ROUND, "status": "moving"}
@@ -88,3 +96,21 @@ def test_the_history(run: Any) -> None:
     assert "| web-1 h1 > h2 failed (balancing was paused before it began) |" in printed
     status, _printed, said = run(conductor, "balance", "history", "-c", "move")
     assert (1, True) == (status, "there is no column move: there are created_at, aggregate" in said)
+
+
+def test_the_history_in_a_narrow_window(run: Any) -> None:
+    """A line for each move, and no word is broken."""
+    conductor = fakes.Conductor()
+    moves = [MOVE, {**MOVE, "name": "web-2", "status": "done"}]
+    why = {"h3": "no guest is there", "h4": "its guests stay"}
+    conductor.answers["list_balance_rounds"] = [{**ROUND, "moves": moves, "not_done": why, "after": 12.0}]
+    _status, printed, _said = run(conductor, "balance", "history")
+    assert max(map(len, printed.splitlines())) <= 80
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines() if line[0] == "|"]
+    assert [
+        ["round", "moves", "why"],
+        ["2026-01-01 00:00:00", "web-1 h1 > h2 waiting", "h3: no guest is there"],
+        ["web", "web-2 h1 > h2 done", "h4: its guests stay"],
+        ["suggested", "", ""],
+        ["40 > 10 > 12 points", "", ""],
+    ] == cells

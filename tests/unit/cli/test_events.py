@@ -36,9 +36,24 @@ def test_people_read_from_and_to_and_programs_get_everything(run: Any) -> None:
     assert (ACT["changes"], "req-1") == (shown["changes"], shown["request_id"])
 
 
-def test_a_limit_is_a_number_above_zero(run: Any) -> None:
+@pytest.mark.parametrize("limit", ["0", "1001"])
+def test_a_limit_is_what_one_answer_may_have(run: Any, capsys: pytest.CaptureFixture[str], limit: str) -> None:
+    """The refusal names the option."""
     with pytest.raises(SystemExit):
-        run(fakes.Conductor(), "event", "list", "--admin", "--limit", "0")
+        run(fakes.Conductor(), "event", "list", "--admin", "--limit", limit)
+    assert "argument --limit: must be" in capsys.readouterr().err
+
+
+def test_events_of_a_host(run: Any) -> None:
+    """An unknown one is told; a host, or a backend, that is known may have none."""
+    conductor = fakes.Conductor()
+    conductor.answers.update(list_events={"events": [], "position": {}}, list_host_states={}, list_services=[])
+    status, _out, err = run(conductor, "event", "list", "--host", "nosuch")
+    assert (1, True) == (status, "Host nosuch could not be found." in err)
+    conductor.answers["list_services"] = [{"host": "m1@fast", "binary": "fleet-volume"}]
+    assert "There are no events.\n" == run(conductor, "event", "list", "--host", "m1@fast#pool")[1]
+    conductor.answers["list_host_states"] = {"h1": ["up", "enabled"]}
+    assert "There are no events.\n" == run(conductor, "event", "list", "--host", "h1")[1]
 
 
 EVENT = {

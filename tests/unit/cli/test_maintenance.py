@@ -148,9 +148,9 @@ def test_it_is_not_followed_where_it_does_not_go_on() -> None:
     """Only hosts are left whose hooks have failed: an operator decides."""
     stuck = host("h2", 2, "failed", "2026-01-01T00:10:00.000Z", None, "the hook failed: exit status 3")
     left = {"maintenance": PLAN, "hosts": [HOSTS[0], stuck, HOSTS[2]]}
-    said = "h2 failed: the hook failed: exit status 3. 'fleet maintenance resume kernel'"
+    said = "h2 failed: the hook failed: exit status 3. 'fleet maintenance resume \"my kernel\"'".replace('"', "'")
     with pytest.raises(connection.CommandFailed, match=said):
-        maintenance.follow(Following(left), "kernel", 60, lambda *now: None, Time(), Time().sleep)  # type: ignore[arg-type]
+        maintenance.follow(Following(left), "my kernel", 60, lambda *now: None, Time(), Time().sleep)  # type: ignore[arg-type]
 
 
 KNOWN: Any = [{"host": name, "labels": {"rack": name[-1]}} for name in ("h1", "h2", "h3")]
@@ -212,8 +212,9 @@ def test_hosts_that_are_left_out_are_no_good_end(
         "ended_at": "2026-01-01T01:00:00.000Z",
     }
     conductor.answers.update(create_maintenance=ended, show_maintenance={"maintenance": ended, "hosts": HOSTS[:1]})
-    ran, _printed, said = run(conductor, "maintenance", "run", "--hosts", "h1", "--wait", "--name", "kernel")
-    assert (status, bool(stuck)) == (ran, "kernel is ended; 1 hosts were left out" in said)
+    ran, _printed, said = run(conductor, "maintenance", "run", "--hosts", "h1", "--wait", "--name", "kernel 6")
+    assert (status, bool(stuck)) == (ran, "kernel 6 is ended; 1 hosts were left out" in said)
+    assert "kernel 6 has begun: 'fleet maintenance show 'kernel 6''" in said
     assert [stuck] == [given["left_out"] for name, given in conductor.calls if name == "create_maintenance"]
     counted = "1 of 2 hosts" if stuck else "1 hosts"
     assert f"{counted} in 1 waves (no plan for them has fewer than 1); 0 moves" in said

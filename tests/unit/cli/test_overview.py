@@ -124,6 +124,12 @@ def test_aliases_lead_to_commands() -> None:
     assert set() == names & set(command_list.ALIASES)
 
 
+def test_help_of_a_group_lists_its_commands(run: Run) -> None:
+    status, printed, refusal = run(fakes.Conductor(), "help", "balance")
+    assert (0, "") == (status, refusal)
+    assert "balance history" in printed
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -135,6 +141,8 @@ def test_aliases_lead_to_commands() -> None:
         ("zzz", "'zzz' is no command."),
         ("queue", "'queue' needs one of these words: list."),
         ("queue frobnicate", "'queue frobnicate' is no command; 'queue' has list."),
+        ("help zzz", "'zzz' is no command."),
+        ("help bot", "'bot' is no command; did you mean 'boot'?"),
         ("--frob server list", "--frob is no option."),
     ],
 )
