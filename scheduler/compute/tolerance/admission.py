@@ -26,9 +26,10 @@ from fleet.telemetry import metrics
 from scheduler.compute.tolerance import requests
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
 from scheduler.compute.tolerance.fleet import Fleet
-from scheduler.compute.tolerance.guard import Admitted, Guard, Objection, Renewal
+from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import Hardware, has_hardware
 from scheduler.compute.tolerance.kept import Amount, Node, node_of
+from scheduler.compute.tolerance.losses import Admitted, Objection, Renewal
 from scheduler.compute.tolerance.spares import Spares
 from scheduler.engine.decision import Decision, Pick
 from scheduler.state.booking import Booking

@@ -10,96 +10,19 @@ keep free the most that any single loss puts there: ``kept``. A new proof renews
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import heapq
 import itertools
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
+from fleet.objects.tolerance import REFUSE
 from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
 from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, KeptThings, Node
+from scheduler.compute.tolerance.losses import STRICTNESS, Admitted, Loss, Objection, Promise, Renewal
 
 #: Nodes that keep the most, which are looked at to find one whose kept room serves another loss, and those returned.
 _LOOKED, _SHARED = 16, 3
 _NAMES = ("vcpus", "MB of memory", "MB of disk")
-_STRICTNESS = {WARN: 0, LAST: 1, REFUSE: 2}
-
-
-@dataclasses.dataclass(eq=False)
-class Loss:
-    """Hosts that are lost together.
-
-    :param problem: why there is no plan; "" if there is one
-    :param reserved: what the plan, and instances that were admitted since, put on nodes of other hosts
-    :param hardware: their guests, where some of those on a node have cells or devices
-    :param groups: uuids of the groups whose members stay apart, or on one host, of those that are put on a node
-    """
-
-    name: str
-    hosts: frozenset[str]
-    problem: str = ""
-    reserved: dict[Node, Amount] = dataclasses.field(default_factory=dict)
-    hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
-    groups: dict[Node, frozenset[str]] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Promise:
-    """A tolerance, and the losses that it is about by the hosts that they are of."""
-
-    tolerance: Tolerance
-    losses_of: Mapping[str, Sequence[Loss]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Objection:
-    """The promise that an instance on a host would break, with a sentence about it.
-
-    :param promise: the strictest one, if there are several
-    :param node: the only node of the host that would break it; None: each of them would
-    """
-
-    host: str
-    sentence: str
-    promise: Promise
-    node: Node | None = None
-
-    @property
-    def policy(self) -> str:
-        return self.promise.tolerance.policy
-
-
-@dataclasses.dataclass(frozen=True)
-class Renewal:
-    """The result of a new proof of a loss. :param number: among the losses of the guard"""
-
-    number: int
-    problem: str
-    reserved: dict[Node, Amount]
-    hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
-    groups: dict[Node, frozenset[str]] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Admitted:
-    """An instance that came after the proof: where it is, and where it has its place in the plan of each loss.
-
-    :param until: monotonic seconds; if no proof has seen it until then, it has not come
-    :param hardware: its request, if it has cells or devices. No other guest of the same loss has its place there then
-    :param group: uuid of its group, if its members stay apart, or on one host
-    :param brought: the losses and nodes for which it is the first member of its group
-    """
-
-    uuid: str
-    node: Node
-    demand: Amount
-    spares: Sequence[tuple[Loss, Node]]
-    until: float = math.inf
-    hardware: Hardware | None = None
-    group: str | None = None
-    brought: list[tuple[Loss, Node]] = dataclasses.field(default_factory=list)
 
 
 class Guard:
@@ -186,7 +109,7 @@ class Guard:
 
     def has(self, policy: str) -> bool:
         """Return True if a promise is at least as strict."""
-        return _STRICTNESS[self.policy] >= _STRICTNESS[policy]
+        return STRICTNESS[self.policy] >= STRICTNESS[policy]
 
     @functools.cached_property
     def only_refuses(self) -> bool:
@@ -199,7 +122,7 @@ class Guard:
             self._unsafe[policy] = frozenset(
                 host
                 for promise in self.promises
-                if _STRICTNESS[promise.tolerance.policy] >= _STRICTNESS[policy]
+                if STRICTNESS[promise.tolerance.policy] >= STRICTNESS[policy]
                 for host, losses in promise.losses_of.items()
                 if any(loss.problem for loss in losses)
             )
@@ -212,7 +135,7 @@ class Guard:
 
     def takes_beside(self, policy: str) -> Callable[[Node, Amount, Amount], bool]:
         """Return :meth:`takes` by the promises that are at least as strict; if some are not, all losses are read."""
-        strict = [each for each in self.promises if _STRICTNESS[each.tolerance.policy] >= _STRICTNESS[policy]]
+        strict = [each for each in self.promises if STRICTNESS[each.tolerance.policy] >= STRICTNESS[policy]]
         if len(strict) == len(self.promises):
             return self.takes
         kept: dict[Node, Amount] = {}
@@ -362,11 +285,11 @@ class Guard:
     def strictest(objections: Iterable[Objection | None]) -> Objection | None:
         """Return the objection by the strictest promise, the first among equals."""
         there = [each for each in objections if each is not None]
-        return max(there, key=lambda each: _STRICTNESS[each.policy], default=None)
+        return max(there, key=lambda each: STRICTNESS[each.policy], default=None)
 
     @staticmethod
     def _strictest(promises: Sequence[Promise]) -> Promise:
-        return max(promises, key=lambda each: _STRICTNESS[each.tolerance.policy])
+        return max(promises, key=lambda each: STRICTNESS[each.tolerance.policy])
 
 
 def _is_short(of_resource: tuple[int, int, int]) -> bool:

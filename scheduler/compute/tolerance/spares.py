@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from fleet.objects import Place, RequestSpec
 from scheduler.compute.tolerance import requests
 from scheduler.compute.tolerance.fleet import Fleet
-from scheduler.compute.tolerance.guard import Guard, Loss
+from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import has_hardware
 from scheduler.compute.tolerance.kept import Amount, Node, node_of
+from scheduler.compute.tolerance.losses import Loss
 
 
 class Spares:

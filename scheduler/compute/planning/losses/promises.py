@@ -15,10 +15,11 @@ from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from fleet.telemetry import metrics
 from scheduler.compute.planning.losses.promised_losses import Follower, Lost, OfPromise
-from scheduler.compute.tolerance import guard
 from scheduler.compute.tolerance.admission import Admission
+from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import Hardware
 from scheduler.compute.tolerance.kept import Amount, Node
+from scheduler.compute.tolerance.losses import Loss, Promise, Renewal
 from scheduler.planning.survival.room import Verdict
 from scheduler.state.host_manager import Feed
 
@@ -104,17 +105,17 @@ class Prover:
         return {each["uuid"]: Demand.of_instance(each) for each in self._ask(list(uuids))}
 
 
-def guard_of(lost: Lost, follower: Follower) -> guard.Guard:
+def guard_of(lost: Lost, follower: Follower) -> Guard:
     """Return what the plans of all losses need."""
     losses = []
     for number in range(len(lost)):
         made = renewal_of(number, follower)
         parts = made.problem, made.reserved, made.hardware, made.groups
-        losses.append(guard.Loss(lost[number].name, lost.hosts[number], *parts))
-    return guard.Guard([_promise(each, lost, losses) for each in lost.by_promise], losses)
+        losses.append(Loss(lost[number].name, lost.hosts[number], *parts))
+    return Guard([_promise(each, lost, losses) for each in lost.by_promise], losses)
 
 
-def renewal_of(number: int, follower: Follower) -> guard.Renewal:
+def renewal_of(number: int, follower: Follower) -> Renewal:
     """Return what the plan of a loss needs."""
     room, finding, nodes = follower.room, follower.standing.findings[number], follower.nodes
     assert room is not None, "it has been looked at"
@@ -128,17 +129,17 @@ def renewal_of(number: int, follower: Follower) -> guard.Renewal:
         wanted = follower.hardware_of(kinds)
         if wanted is not None:
             hardware[node] = wanted
-    return guard.Renewal(number, problem, reserved, hardware, follower.groups_by_node(finding))
+    return Renewal(number, problem, reserved, hardware, follower.groups_by_node(finding))
 
 
-def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[guard.Loss]) -> guard.Promise:
-    of_host: dict[str, list[guard.Loss]] = collections.defaultdict(list)
+def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[Loss]) -> Promise:
+    of_host: dict[str, list[Loss]] = collections.defaultdict(list)
     for number in of_promise.numbers:
         for host in lost.hosts[number]:
             of_host[host].append(losses[number])
     for host in of_promise.unlooked:
-        of_host[host].append(guard.Loss(host, frozenset([host]), _TOO_MANY))
-    return guard.Promise(of_promise.tolerance, dict(of_host))
+        of_host[host].append(Loss(host, frozenset([host]), _TOO_MANY))
+    return Promise(of_promise.tolerance, dict(of_host))
 
 
 def _count(counts: collections.Counter[Verdict], lacking: int) -> dict[str, int]:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses, the promises about them, and the instances that have a place in their plans. ``guard`` keeps them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
+from scheduler.compute.tolerance.hardware import Hardware
+from scheduler.compute.tolerance.kept import Amount, Node
+
+#: Policies by their strictness.
+STRICTNESS = {WARN: 0, LAST: 1, REFUSE: 2}
+
+
+@dataclasses.dataclass(eq=False)
+class Loss:
+    """Hosts that are lost together.
+
+    :param problem: why there is no plan; "" if there is one
+    :param reserved: what the plan, and instances that were admitted since, put on nodes of other hosts
+    :param hardware: their guests, where some of those on a node have cells or devices
+    :param groups: uuids of the groups whose members stay apart, or on one host, of those that are put on a node
+    """
+
+    name: str
+    hosts: frozenset[str]
+    problem: str = ""
+    reserved: dict[Node, Amount] = dataclasses.field(default_factory=dict)
+    hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
+    groups: dict[Node, frozenset[str]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Promise:
+    """A tolerance, and the losses that it is about by the hosts that they are of."""
+
+    tolerance: Tolerance
+    losses_of: Mapping[str, Sequence[Loss]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Objection:
+    """The promise that an instance on a host would break, with a sentence about it.
+
+    :param promise: the strictest one, if there are several
+    :param node: the only node of the host that would break it; None: each of them would
+    """
+
+    host: str
+    sentence: str
+    promise: Promise
+    node: Node | None = None
+
+    @property
+    def policy(self) -> str:
+        return self.promise.tolerance.policy
+
+
+@dataclasses.dataclass(frozen=True)
+class Renewal:
+    """The result of a new proof of a loss. :param number: among the losses of the guard"""
+
+    number: int
+    problem: str
+    reserved: dict[Node, Amount]
+    hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
+    groups: dict[Node, frozenset[str]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Admitted:
+    """An instance that came after the proof: where it is, and where it has its place in the plan of each loss.
+
+    :param until: monotonic seconds; if no proof has seen it until then, it has not come
+    :param hardware: its request, if it has cells or devices. No other guest of the same loss has its place there then
+    :param group: uuid of its group, if its members stay apart, or on one host
+    :param brought: the losses and nodes for which it is the first member of its group
+    """
+
+    uuid: str
+    node: Node
+    demand: Amount
+    spares: Sequence[tuple[Loss, Node]]
+    until: float = math.inf
+    hardware: Hardware | None = None
+    group: str | None = None
+    brought: list[tuple[Loss, Node]] = dataclasses.field(default_factory=list)
