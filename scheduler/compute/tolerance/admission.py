@@ -103,18 +103,19 @@ class Admission:
         """
         if self._guard is None or requests.passes(request):
             return made
-        objection, judged = self._object(request, made)
-        if objection is not None and requests.is_balancing(request):
-            self._fleet.release(request.instance_uuids)
-            raise self._refused(objection, made)
+        if requests.is_balancing(request):
+            objection, judged = self._object(request, made, WARN)
+            if objection is not None:
+                self._fleet.release(request.instance_uuids)
+                raise self._refused(objection, made)
+            return judged
+        objection, judged = self._object(request, made, LAST)
         refusal = objection
         avoided: set[str] = set()
         avoided_nodes: set[Node] = set()
         for number in range(_TRIES + 1):
-            if objection is None:
-                return judged
-            if objection.policy == WARN:
-                return self._broken(judged, objection)
+            if objection is None or not objection.bars(LAST):
+                return self._placed(judged, objection)
             if number == _TRIES:
                 break
             self._fleet.release(request.instance_uuids)
@@ -125,7 +126,7 @@ class Admission:
             again = self._fleet.decide(requests.without(request, avoided, avoided_nodes))
             if not again.complete:
                 break
-            objection, judged = self._object(request, again)
+            objection, judged = self._object(request, again, LAST)
         self._fleet.release(request.instance_uuids)
         accepted = self._accepted(request)
         if accepted is not None:
@@ -153,10 +154,11 @@ class Admission:
                         continue
                     # As if it was booked.
                     free[pick.key] = _minus(free[pick.key], demand)
-                    found = self._admit(guard, request, pick, free, demand, whole)
-                    if isinstance(found, Objection):
-                        return _reason(found)
-                    admitted.append(found)
+                    objection, one = self._admit(guard, request, pick, free, demand, whole, WARN)
+                    if one is not None:
+                        admitted.append(one)
+                    if objection is not None:
+                        return _reason(objection)
             finally:
                 guard.withdraw(admitted)
         return ""
@@ -170,11 +172,9 @@ class Admission:
         made = self._fleet.decide(requests.without(request, hosts, nodes))
         if not made.complete:
             return None if guard.has(REFUSE) else made
-        objection, judged = self._object(request, made)
-        if objection is None:
-            return judged
-        if objection.policy != REFUSE:
-            return self._broken(judged, objection)
+        objection, judged = self._object(request, made, REFUSE)
+        if objection is None or not objection.bars(REFUSE):
+            return self._placed(judged, objection)
         self._fleet.release(request.instance_uuids)
         return None
 
@@ -185,16 +185,23 @@ class Admission:
         return errors.NoValidHost(reason=_reason(objection), details=details)
 
     @staticmethod
-    def _broken(made: Decision, objection: Objection) -> Decision:
+    def _placed(made: Decision, objection: Objection | None) -> Decision:
+        """Return the decision, and count and log the promise that it breaks, if there is one."""
+        if objection is None:
+            return made
         tolerance = objection.promise.tolerance
         metrics.TOLERANCE_OBJECTIONS.labels(tolerance.policy).inc()
         LOG.warning("A placement breaks the promise of the %s (%s): %s", tolerance.scope, tolerance.what,
                     objection.sentence)  # fmt: skip
         return made
 
-    def _object(self, request: RequestSpec, made: Decision) -> tuple[Objection | None, Decision]:
-        """Put the picks into the plans, or return why they break a promise.
+    def _object(self, request: RequestSpec, made: Decision, barring: str) -> tuple[Objection | None, Decision]:
+        """Put the picks into the plans, and return why they break a promise; None if they do not.
 
+        Picks that break a promise are in no plan if its policy bars them. All others are in the plans of the losses that
+        would be survived: a weaker promise that is broken anyway does not undo a stricter one.
+
+        :param barring: the weakest policy that bars a pick
         Alternates that would break a promise are dropped: an agent that refuses a pick sends it on without asking again.
         """
         demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
@@ -212,11 +219,12 @@ class Admission:
                     # It has gone since the decision: the claim will say so.
                     picks.append(pick)
                     continue
-                found = self._admit(guard, request, pick, free, demand, whole)
-                if isinstance(found, Objection):
-                    objections.append(found)
+                objection, one = self._admit(guard, request, pick, free, demand, whole, barring)
+                if objection is not None:
+                    objections.append(objection)
+                if one is None:
                     continue
-                admitted.append(found)
+                admitted.append(one)
                 there = [each for each in pick.alternates if node_of(each) in free]
                 kept = [
                     each
@@ -224,12 +232,13 @@ class Admission:
                     if not _is_barred(guard, node_of(each), free[node_of(each)], demand, is_hard, group)
                 ]
                 picks.append(dataclasses.replace(pick, alternates=kept))
-            if objections:
+            strictest = guard.strictest(objections)
+            if strictest is not None and strictest.bars(barring):
                 # The other instances of a request that is not placed as it was decided take no room.
                 guard.withdraw(admitted)
-                return guard.strictest(objections), made
+                return strictest, made
             self._admitted.extend(admitted)
-        return None, dataclasses.replace(made, picks=picks)
+        return strictest, dataclasses.replace(made, picks=picks)
 
     def _free(self, made: Decision) -> dict[Node, Amount]:
         """Return what the nodes of all picks and of their alternates have left; one that has gone is not there."""
@@ -244,12 +253,14 @@ class Admission:
         free: Mapping[Node, Amount],
         demand: Amount,
         whole: Amount,
-    ) -> Admitted | Objection:
+        barring: str,
+    ) -> tuple[Objection | None, Admitted | None]:
+        """Return the objection to a pick, and its places in the plans, which it has now unless the objection bars it."""
         node, host = pick.key, pick.key[0]
         unsafe, losses = guard.unsafe(host), guard.losses_of(host)
-        if requests.is_balancing(request) and (unsafe is None or unsafe.policy != REFUSE):
+        if requests.is_balancing(request) and unsafe is not None and not unsafe.bars(REFUSE):
             # What is not survived anyway holds up nothing.
-            unsafe, losses = None, [each for each in losses if not each.problem]
+            unsafe = None
         # Its booking is counted already.
         group = requests.apart_in(request)
         objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand), guard.apart(node, group)]
@@ -258,24 +269,27 @@ class Admission:
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
             objections.append(guard.crowded(node))
         found = guard.strictest(objections)
-        if found is not None and found.policy == guard.policy:
-            return found
+        if found is not None and found.bars(barring) and found.policy == guard.policy:
+            return found, None
         spares = []
         for loss in losses:
+            if loss.problem:
+                # It has no plan. ``unsafe`` has said so.
+                continue
             spare = self._spares.find(guard, one, loss, pick.alternates, free, demand, whole)
             if spare is None:
                 objections.append(guard.homeless(host, loss))
             else:
                 spares.append((loss, spare))
         found = guard.strictest(objections)
-        if found is not None:
-            return found
+        if found is not None and found.bars(barring):
+            return found, None
         until = self._clock() + self._booking_timeout_s
         admitted = Admitted(
             pick.instance_uuid, node, demand, spares, until, hardware, group or requests.bound_in(request)
         )
         guard.admit(admitted)
-        return admitted
+        return found, admitted
 
     def _is_left(self, node: Node, kept: Hardware) -> bool:
         """Return whether the guests still fit there, beside what is booked. Of several nothing is known without a trial."""

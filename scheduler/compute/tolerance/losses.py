@@ -58,6 +58,10 @@ class Objection:
     def policy(self) -> str:
         return self.promise.tolerance.policy
 
+    def bars(self, policy: str) -> bool:
+        """Return True if its promise is at least as strict as this policy."""
+        return STRICTNESS[self.policy] >= STRICTNESS[policy]
+
 
 @dataclasses.dataclass(frozen=True)
 class Renewal:
