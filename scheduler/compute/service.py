@@ -84,6 +84,7 @@ def servers(
             *(feed, clock),
             lambda uuids: _requests(OperatorCalls(functools.partial(operator.call, new_context())), uuids),
             lambda: keeps_promises.pipeline,
+            keeps_promises.host_manager.bookings,
         )
         runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))
     if conf.scheduler_prefer_own_hosts:

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from fleet import errors
@@ -26,6 +26,7 @@ from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.names import Request
 from scheduler.engine.request_cache import RequestCache
 from scheduler.planning.hypothetical import FixedFeed, newest_heartbeat
+from scheduler.state.booking import Booking
 from scheduler.state.host_cache import HostCache
 from scheduler.state.host_manager import Feed, HostManager
 
@@ -58,14 +59,30 @@ class CopiedFleet:
         )
         self._cache = RequestCache()
         self._chance = random.Random(1)
+        #: Bookings of the scheduler that this copy counts, and those that a trial has replaced for a while.
+        self._counted: dict[str, Booking] = {}
+        self._lifted: dict[str, Booking] = {}
 
-    def follow(self) -> bool:
-        """Read the changes of the feed. Return False if the feed cannot be read."""
+    def follow(self, booked: Iterable[Booking] = ()) -> bool:
+        """Read the changes of the feed. Return False if the feed cannot be read.
+
+        :param booked: all bookings of the scheduler, read before this call. Each counts until the feed shows its result, or
+            a later call leaves it out
+        """
         self._manager.refresh()
-        return not self._manager.stale
+        if self._manager.stale:
+            return False
+        before, self._counted = self._counted, {each.instance_uuid: each for each in booked}
+        new = [each for uuid, each in self._counted.items() if not _is_same(before.get(uuid), each)]
+        gone = [uuid for uuid in before if uuid not in self._counted]
+        if new or gone:
+            self._manager.hint(lambda cache: _count(cache, new, gone))
+        return True
 
     def decide(self, request: Request) -> Decision:
-        """Decide, and book the picks if the decision is complete."""
+        """Decide, and book the picks if the decision is complete. :meth:`release` gives a former booking back."""
+        if self._counted:
+            self._manager.hint(lambda cache: self._lift(cache, request.instance_uuids))
         prepared = pipeline.prepare(self._pipeline, request)
         made = functools.partial(
             decide.decide, self._pipeline, prepared, chance=self._chance, log=False, cache=self._cache
@@ -77,8 +94,17 @@ class CopiedFleet:
         self._manager.book(decision)
 
     def release(self, instance_uuid: str) -> None:
-        """Drop the booking of an instance."""
+        """Drop the booking of an instance that was decided here."""
         self._manager.release([instance_uuid])
+        lifted = self._lifted.pop(instance_uuid, None)
+        if lifted is not None:
+            self._manager.hint(lambda cache: cache.book_again(lifted))
+
+    def _lift(self, cache: HostCache, instance_uuids: Iterable[str]) -> None:
+        for uuid in instance_uuids:
+            booking = cache.booking_of(uuid) if uuid in self._counted else None
+            if booking is not None:
+                self._lifted.setdefault(uuid, booking)
 
     @contextlib.contextmanager
     def losing(self, hosts: Sequence[str]) -> Iterator[None]:
@@ -103,9 +129,26 @@ class CopiedFleet:
 
 def _built(domain: Domain, request: Request) -> Consumption:
     """Return the amounts that an instance or a volume takes of its place once it is built. Here every build ends at once."""
-    taken = domain.requests.consumption(request)
+    return _ended(domain.requests.consumption(request))
+
+
+def _ended(taken: Consumption) -> Consumption:
     numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
     return dataclasses.replace(taken, numbers=numbers)
+
+
+def _is_same(known: Booking | None, now: Booking) -> bool:
+    return known is not None and (known.key, known.expires_at) == (now.key, now.expires_at)
+
+
+def _count(cache: HostCache, new: Iterable[Booking], gone: Iterable[str]) -> None:
+    for uuid in gone:
+        cache.release(uuid)
+    cache.hint_bookings(
+        # The scheduler ends them by its own clock.
+        dataclasses.replace(each, amounts=_ended(each.amounts), expires_at=math.inf, told=True)
+        for each in new
+    )
 
 
 def without_filters(asked: pipeline.Pipeline, without: Sequence[str]) -> pipeline.Pipeline:

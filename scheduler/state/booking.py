@@ -16,7 +16,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from scheduler.engine.hosts.consumption import Consumption, Taking
 from scheduler.engine.hosts.table import Key
@@ -54,6 +54,9 @@ class Bookings:
 
     def __len__(self) -> int:
         return sum(map(len, self._bookings.values()))
+
+    def __iter__(self) -> Iterator[Booking]:
+        return itertools.chain.from_iterable(each.values() for each in self._bookings.values())
 
     def get(self, instance_uuid: str) -> Booking | None:
         return self._bookings[False].get(instance_uuid) or self._bookings[True].get(instance_uuid)

@@ -80,6 +80,17 @@ class HostCache:
             self._book(booked[-1], decision.request)
         return booked
 
+    def bookings(self) -> list[Booking]:
+        return list(self._bookings)
+
+    def booking_of(self, instance_uuid: str) -> Booking | None:
+        return self._bookings.get(instance_uuid)
+
+    def book_again(self, booking: Booking) -> None:
+        """Count a booking that was taken off for a while."""
+        self.release(booking.instance_uuid)
+        self._book(booking)
+
     def hint_bookings(self, told: Iterable[Booking]) -> None:
         """Count bookings of other schedulers, except those that are known, or whose result the feed has shown."""
         for booking in told:

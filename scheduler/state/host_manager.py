@@ -241,6 +241,13 @@ class HostManager:
             self._cache.expire(self.elapsed_s())
             return self._cache.copied_candidates(self._read_at)
 
+    def bookings(self) -> Sequence[Booking]:
+        """Return what is booked and not shown by the database yet. :raises errors.StaleState:"""
+        self.refresh()
+        with self._lock:
+            self._cache.expire(self.elapsed_s())
+            return self._cache.bookings()
+
     def hint_bookings(self, told: Callable[[float], Iterable[Booking]]) -> Sequence[Booking]:
         """Count bookings that another scheduler has sent, and return them.
 

@@ -153,7 +153,9 @@ class Scheduling:
         self.fleet = fleet
         self.driver = FilterScheduler(conf, HostManager(fleet, fleet, lambda: factories.NOW), Notifications())
         self.prover = promises.Prover(
-            *(conf, self.driver.admission, lambda: promised, lambda: fleet, lambda: factories.NOW), fleet.asked
+            *(conf, self.driver.admission, lambda: promised, lambda: fleet, lambda: factories.NOW),
+            fleet.asked,
+            booked=self.driver.host_manager.bookings,
         )
 
     def prove(self) -> None:

@@ -28,6 +28,11 @@ class TrackedInstance:
     #: Properties of the image that it was made from; read only if a weigher uses them.
     image_properties: frozenset[tuple[str, str]] = frozenset()
 
+    @property
+    def is_only_booked(self) -> bool:
+        """True if the database has not shown it yet."""
+        return self.vm_state is None
+
     def completed_by(self, other: TrackedInstance) -> TrackedInstance:
         """Return this entry with the values that ``other`` has."""
         known = {field.name: getattr(other, field.name) for field in dataclasses.fields(other)}

@@ -81,17 +81,25 @@ class Admission:
             for each in left:
                 again = [pair for pair in each.spares if id(pair[0]) in renewed]
                 others = [pair for pair in each.spares if id(pair[0]) not in renewed]
+                # The new plans have their own members of groups.
+                each.brought[:] = [pair for pair in each.brought if id(pair[0]) not in renewed]
                 if has_seen(each.uuid, each.node) or now >= each.until:
                     guard.withdraw([dataclasses.replace(each, spares=others)])
                 else:
                     guard.admit(dataclasses.replace(each, spares=again))
                     self._admitted.append(each)
 
+    def compare(self) -> bool:
+        """Compare the plans with what is free now. Return True if each of them still has its room."""
+        with self._lock:
+            guard = self._guard
+            return guard is None or guard.compare(self._fleet.free(guard.keeping))
+
     def _readmit(self, guard: Guard, each: Admitted) -> None:
         """An instance that the proof has not seen keeps its places in the plans."""
         spare_of = {loss.name: spare for loss, spare in each.spares}
         spares = [(loss, spare_of[loss.name]) for loss in guard.losses_of(each.node[0]) if loss.name in spare_of]
-        again = dataclasses.replace(each, spares=spares)
+        again = dataclasses.replace(each, spares=spares, brought=[])
         guard.admit(again)
         self._admitted.append(again)
 

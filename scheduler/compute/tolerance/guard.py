@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fleet.objects.tolerance import REFUSE
 from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
@@ -41,6 +41,28 @@ class Guard:
         for loss in losses:
             self._count(loss)
         self._most = self._largest(self._kept.nodes)
+        self._overtaken: list[Loss] = []
+
+    def compare(self, free: Mapping[Node, Amount]) -> bool:
+        """Mark the losses whose plans need more than is free, until the next call. Return True if there are none.
+
+        A proof may be older than what was placed since, and promises do not bind everything that is placed.
+
+        :param free: of the nodes in :attr:`keeping`, beside all bookings
+        """
+        for loss in self._overtaken:
+            loss.overtaken = ""
+        self._overtaken = []
+        for node in self.keeping:
+            left = free.get(node)
+            if left is not None and not _exceeds(self._kept.most(node), left):
+                continue
+            for loss in self.losses:
+                if node in loss.reserved and (left is None or _exceeds(loss.reserved[node], left)):
+                    loss.overtaken = f"not proved: its plan needs more of {_told(node)} than is free now"
+                    self._overtaken.append(loss)
+        self._unsafe.clear()
+        return not self._overtaken
 
     def renew(self, renewals: Iterable[Renewal]) -> None:
         """Take the new plans of some losses in place of the former ones."""
@@ -124,7 +146,7 @@ class Guard:
                 for promise in self.promises
                 if STRICTNESS[promise.tolerance.policy] >= STRICTNESS[policy]
                 for host, losses in promise.losses_of.items()
-                if any(loss.problem for loss in losses)
+                if any(loss.why for loss in losses)
             )
         return self._unsafe[policy]
 
@@ -187,13 +209,11 @@ class Guard:
 
     def unsafe(self, host: str) -> Objection | None:
         """Return why the host takes no more: its guests have no plan as it is; None if they have one."""
-        broken = [
-            (promise, loss) for promise in self.promises for loss in promise.losses_of.get(host, ()) if loss.problem
-        ]
+        broken = [(promise, loss) for promise in self.promises for loss in promise.losses_of.get(host, ()) if loss.why]
         if not broken:
             return None
         loss = broken[0][1]
-        sentence = f"{host} takes no more, as the loss of {loss.name} is not survived: {loss.problem}"
+        sentence = f"{host} takes no more, as the loss of {loss.name} is not survived: {loss.why}"
         return Objection(host, sentence, self._strictest([promise for promise, _loss in broken]))
 
     def crowded(self, node: Node) -> Objection:
@@ -295,6 +315,10 @@ class Guard:
 def _is_short(of_resource: tuple[int, int, int]) -> bool:
     free, asked, kept = of_resource
     return asked > 0 and kept > 0 and free - asked < kept
+
+
+def _exceeds(reserved: Amount, free: Amount) -> bool:
+    return any(used > max(left, 0) for used, left in zip(reserved, free, strict=True))
 
 
 def _told(node: Node) -> str:

@@ -20,6 +20,7 @@ class Loss:
     """Hosts that are lost together.
 
     :param problem: why there is no plan; "" if there is one
+    :param overtaken: why the plan is not valid any more; "" if it is
     :param reserved: what the plan, and instances that were admitted since, put on nodes of other hosts
     :param hardware: their guests, where some of those on a node have cells or devices
     :param groups: uuids of the groups whose members stay apart, or on one host, of those that are put on a node
@@ -31,6 +32,12 @@ class Loss:
     reserved: dict[Node, Amount] = dataclasses.field(default_factory=dict)
     hardware: dict[Node, Hardware] = dataclasses.field(default_factory=dict)
     groups: dict[Node, frozenset[str]] = dataclasses.field(default_factory=dict)
+    overtaken: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why it is not survived as it is; "" if it is."""
+        return self.problem or self.overtaken
 
 
 @dataclasses.dataclass(frozen=True)

@@ -57,16 +57,18 @@ class Stage:
             *(conf, self.driver.admission, lambda: self.promises),
             *(lambda: FixedFeed(self.fleet.state), lambda: NOW, self._ask),
             decides_by=lambda: self.driver.pipeline,
+            booked=self.driver.host_manager.bookings,
         )
         self.guests = {host: list(sizes) for host, sizes in hosts.items()}
         self._asked = 0
         self.prover.prove()
 
     def _ask(self, uuids: list[str]) -> list[dict[str, Any]]:
-        found = [self.fleet.request_of(name) for name in uuids]
+        known = [name for name in uuids if name in self.fleet.hosts]
+        found = [self.fleet.request_of(name) for name in known]
         return [
             {"uuid": name, "request_spec": each.request_spec, "filter_properties": each.filter_properties}
-            for name, each in zip(uuids, found, strict=True)
+            for name, each in zip(known, found, strict=True)
         ]
 
     def build(self, size: int, extra_specs: dict[str, str] | None = None, **properties: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy
 from oslo_config import cfg
@@ -29,6 +29,7 @@ from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.room import NO_GROUP, Changed, Finding, Losses, Room
 from scheduler.planning.survival.standing import Kinds, Standing
+from scheduler.state.booking import Booking
 from scheduler.state.host_manager import Feed
 
 #: Seconds for one loss, and for those of one look that need more than a host for each guest.
@@ -101,9 +102,12 @@ class Follower:
         self._anew_at = 0.0
         self._read_again_at = time.monotonic() + _READ_AGAIN_S
 
-    def look(self, promised: Sequence[Tolerance]) -> Lost | None:
-        """Bring everything up to date, and return what may be lost; None if nothing has changed."""
-        if not self._fleet.follow():
+    def look(self, promised: Sequence[Tolerance], booked: Iterable[Booking] = ()) -> Lost | None:
+        """Bring everything up to date, and return what may be lost; None if nothing has changed.
+
+        :param booked: what the scheduler has placed, and the database does not show yet
+        """
+        if not self._fleet.follow(booked):
             return None
         began = time.monotonic()
         if began >= self._read_again_at:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -21,12 +21,15 @@ from scheduler.compute.tolerance.hardware import Hardware
 from scheduler.compute.tolerance.kept import Amount, Node
 from scheduler.compute.tolerance.losses import Loss, Promise, Renewal
 from scheduler.planning.survival.room import Verdict
+from scheduler.state.booking import Booking
 from scheduler.state.host_manager import Feed
 
 #: How many times as long as a look took the prover rests at least.
 _REST = 20
 #: Guests, and hosts, that the scheduler names when it is asked.
 _SHOWN = 5000
+#: Looks one after the other, at most, until the plans have room beside what was placed meanwhile.
+_LOOKS = 3
 _TOO_MANY = "more combinations may be lost than can be looked at"
 
 
@@ -36,6 +39,7 @@ class Prover:
     :param promised: reads the promises
     :param feed: makes a feed of everything
     :param ask: asks a conductor for the requests of existing instances
+    :param booked: returns what the scheduler has placed, and the database may not show yet
     :param decides_by: returns the pipeline of the scheduler. Another one means that the options were read again
     """
 
@@ -48,12 +52,14 @@ class Prover:
         clock: Clock,
         ask: Callable[[list[str]], Sequence[Mapping[str, Any]]],
         decides_by: Callable[[], object] = lambda: None,
+        booked: Callable[[], Iterable[Booking]] = tuple,
     ) -> None:
         self._admission = admission
         self._promised = promised
         self._conf, self._feed, self._clock = conf, feed, clock
         self._ask = ask
         self._decides_by = decides_by
+        self._booked = booked
         self._proves_for: object = None
         self._rests_until = 0.0
         self._follower: Follower | None = None
@@ -74,13 +80,23 @@ class Prover:
             return
         if self._follower is None:
             self._follower = Follower(self._conf, self._feed(), self._clock, self._requests_of)
-        lost = self._follower.look(promised)
-        if lost is not None:
-            follower, self._follower = self._follower, None
-            self._publish(lost, follower)
-            # After a failure all is read and published again.
-            self._follower = follower
-            self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
+        for _look in range(_LOOKS):
+            is_whole = self._look(promised, self._follower)
+            # Builds go on during a look. What it has not seen may have taken the room of its plans.
+            if self._admission.compare() and not is_whole:
+                break
+        self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
+
+    def _look(self, promised: Sequence[Tolerance], follower: Follower) -> bool:
+        """Prove what has changed, and publish it. Return whether all was proved anew."""
+        lost = follower.look(promised, self._booked())
+        if lost is None:
+            return False
+        # After a failure all is read and published again.
+        self._follower = None
+        self._publish(lost, follower)
+        self._follower = follower
+        return follower.is_whole
 
     def _publish(self, lost: Lost, follower: Follower) -> None:
         room, standing = follower.room, follower.standing

@@ -135,6 +135,10 @@ class RoomReader:
         gained = self._shapes.follow(hosts, None if whole else rows)
         self._again = set()
         for row, each, asked in arrived:
+            if asked is None and each.is_only_booked:
+                # No conductor can say what it is. It takes its room, and has no place in a plan yet.
+                self._again.add(row)
+                continue
             slot = guests.put(row, each)
             self._describe(hosts, slot, asked)
             if asked is None:
