@@ -127,7 +127,7 @@ def _decisions(fleet: ChangingHosts, promised: Sequence[Tolerance]) -> tuple[flo
         fleet.size_of[name] = SIZES[number % 3]
         request = RequestSpec.from_wire(fleet.requests_of([name])[name].request_spec, {})
         is_kept = number % 6 >= 3
-        admission._guard = guard if is_kept else None
+        admission._admitted.guard = guard if is_kept else None
         began = time.perf_counter()
         driver.select_destinations(None, request)  # type: ignore[arg-type]
         took[is_kept].append(time.perf_counter() - began)

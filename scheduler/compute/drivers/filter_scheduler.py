@@ -57,8 +57,7 @@ class FilterScheduler(Scheduler):
                 lambda request: self._decider.select(None, request, lambda: None),
                 lambda request: self._decider.look(None, request),
                 self.host_manager.release,
-            ),
-            self.conf.scheduler_booking_timeout,
+            )
         )
 
     @property

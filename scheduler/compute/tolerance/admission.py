@@ -9,12 +9,10 @@ Called by :mod:`scheduler.compute.drivers.filter_scheduler` and :mod:`scheduler.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from oslo_log import log as logging
 
@@ -24,7 +22,8 @@ from fleet.objects.tolerance import LAST, REFUSE, WARN
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
 from scheduler.compute.tolerance import requests
-from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts
+from scheduler.compute.tolerance.admitted import AdmittedInstances, HasSeen
+from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts, minus, plus, times
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import Hardware, has_hardware
@@ -38,70 +37,36 @@ LOG = logging.getLogger(__name__)
 
 #: Further choices of a host for one request.
 _TRIES = 3
-#: Instances that were admitted since the newest proof, at most.
-_REMEMBERED = 10_000
 
 
 class Admission:
-    def __init__(
-        self, fleet: Fleet, booking_timeout_s: float = 300.0, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """:param booking_timeout_s: an instance that no proof has seen after so long has not come"""
+    def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._spares = Spares(fleet)
-        self._booking_timeout_s = booking_timeout_s
-        self._clock = clock
         self._lock = threading.Lock()
-        self._guard: Guard | None = None
+        self._admitted = AdmittedInstances(fleet.there)
         #: Of the newest proof: losses by verdict, and who has no place. None: nothing is promised, or proved yet.
         self.proved: Mapping[str, int | list[str]] | None = None
-        self._admitted: collections.deque[Admitted] = collections.deque(maxlen=_REMEMBERED)
 
-    def publish(self, guard: Guard | None, has_seen: Callable[[str, Node], bool]) -> None:
+    @property
+    def _guard(self) -> Guard | None:
+        return self._admitted.guard
+
+    def publish(self, guard: Guard | None, has_seen: HasSeen) -> None:
         """Take the plans of a new proof. :param has_seen: whether it has seen an instance on a node"""
         with self._lock:
-            self._guard = guard
-            now = self._clock()
-            later = [each for each in self._admitted if not has_seen(each.uuid, each.node) and now < each.until]
-            self._admitted.clear()
-            if guard is not None:
-                for each in later:
-                    self._readmit(guard, each)
+            self._admitted.publish(guard, has_seen)
 
-    def renew(self, renewals: Sequence[Renewal], has_seen: Callable[[str, Node], bool]) -> None:
+    def renew(self, renewals: Sequence[Renewal], has_seen: HasSeen) -> None:
         """Take new plans for some losses; all others stand, with what was admitted since."""
         with self._lock:
-            guard = self._guard
-            assert guard is not None, "a guard was published"
-            guard.renew(renewals)
-            renewed = {id(guard.losses[each.number]) for each in renewals}
-            now = self._clock()
-            left = list(self._admitted)
-            self._admitted.clear()
-            for each in left:
-                again = [pair for pair in each.spares if id(pair[0]) in renewed]
-                others = [pair for pair in each.spares if id(pair[0]) not in renewed]
-                # The new plans have their own members of groups.
-                each.brought[:] = [pair for pair in each.brought if id(pair[0]) not in renewed]
-                if has_seen(each.uuid, each.node) or now >= each.until:
-                    guard.withdraw([dataclasses.replace(each, spares=others)])
-                else:
-                    guard.admit(dataclasses.replace(each, spares=again))
-                    self._admitted.append(each)
+            self._admitted.renew(renewals, has_seen)
 
     def compare(self) -> bool:
         """Compare the plans with what is free now. Return True if each of them still has its room."""
         with self._lock:
             guard = self._guard
             return guard is None or guard.compare(self._fleet.free(guard.keeping))
-
-    def _readmit(self, guard: Guard, each: Admitted) -> None:
-        """An instance that the proof has not seen keeps its places in the plans."""
-        spare_of = {loss.name: spare for loss, spare in each.spares}
-        spares = [(loss, spare_of[loss.name]) for loss in guard.losses_of(each.node[0]) if loss.name in spare_of]
-        again = dataclasses.replace(each, spares=spares, brought=[])
-        guard.admit(again)
-        self._admitted.append(again)
 
     def settled(self, request: RequestSpec, made: Decision) -> Decision:
         """Return a decision that keeps the promises, in place of ``made``, which is booked.
@@ -155,13 +120,13 @@ class Admission:
             if guard is None:
                 return ""
             admitted: list[Admitted] = []
-            free, whole = self._free(made), _times(len(made.picks), demand)
+            free, whole = self._free(guard, made), times(len(made.picks), demand)
             try:
                 for pick in made.picks:
                     if pick.key not in free:
                         continue
                     # As if it was booked.
-                    free[pick.key] = _minus(free[pick.key], demand)
+                    free[pick.key] = minus(free[pick.key], demand)
                     objection, one = self._admit(guard, request, pick, free, demand, whole, WARN)
                     if one is not None:
                         admitted.append(one)
@@ -212,46 +177,57 @@ class Admission:
         :param barring: the weakest policy that bars a pick
         Alternates that would break a promise are dropped: an agent that refuses a pick sends it on without asking again.
         """
-        demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
-        whole = _times(len(made.picks), demand)
         with self._lock:
             guard = self._guard
             if guard is None:
                 return None, made
-            free = self._free(made)
-            admitted: list[Admitted] = []
-            objections: list[Objection] = []
-            picks = []
             for pick in made.picks:
-                if pick.key not in free:
-                    # It has gone since the decision: the claim will say so.
-                    picks.append(pick)
-                    continue
-                objection, one = self._admit(guard, request, pick, free, demand, whole, barring)
-                if objection is not None:
-                    objections.append(objection)
-                if one is None:
-                    continue
-                admitted.append(one)
-                there = [each for each in pick.alternates if node_of(each) in free]
-                kept = [
-                    each
-                    for each in there
-                    if not _is_barred(guard, node_of(each), free[node_of(each)], demand, is_hard, group)
-                ]
-                picks.append(dataclasses.replace(pick, alternates=kept))
-            strictest = guard.strictest(objections)
-            if strictest is not None and strictest.bars(barring):
+                self._admitted.drop(pick.instance_uuid, pick.key)
+            objection, admitted, picks = self._judge(guard, request, made, barring)
+            if objection is not None and self._admitted.drop_gone():
+                guard.withdraw(admitted)
+                objection, admitted, picks = self._judge(guard, request, made, barring)
+            if objection is not None and objection.bars(barring):
                 # The other instances of a request that is not placed as it was decided take no room.
                 guard.withdraw(admitted)
-                return strictest, made
-            self._admitted.extend(admitted)
-        return strictest, dataclasses.replace(made, picks=picks)
+                return objection, made
+            self._admitted.remember(admitted)
+        return objection, dataclasses.replace(made, picks=picks)
 
-    def _free(self, made: Decision) -> dict[Node, Amount]:
-        """Return what the nodes of all picks and of their alternates have left; one that has gone is not there."""
+    def _judge(
+        self, guard: Guard, request: RequestSpec, made: Decision, barring: str
+    ) -> tuple[Objection | None, list[Admitted], list[Pick]]:
+        """Return the strictest objection to the picks, their places in the plans, and the picks with fit alternates."""
+        demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
+        whole, free = times(len(made.picks), demand), self._free(guard, made)
+        objections: list[Objection] = []
+        admitted, picks = [], []
+        for pick in made.picks:
+            if pick.key not in free:
+                # It has gone since the decision: the claim will say so.
+                picks.append(pick)
+                continue
+            objection, one = self._admit(guard, request, pick, free, demand, whole, barring)
+            if objection is not None:
+                objections.append(objection)
+            if one is None:
+                continue
+            admitted.append(one)
+            kept = [
+                each
+                for each in pick.alternates
+                if (node := node_of(each)) in free and not _is_barred(guard, node, free[node], demand, is_hard, group)
+            ]
+            picks.append(dataclasses.replace(pick, alternates=kept))
+        return guard.strictest(objections), admitted, picks
+
+    def _free(self, guard: Guard, made: Decision) -> dict[Node, Amount]:
+        """Return what is left on the nodes of all picks, of their alternates, and on those whose kept room others share.
+
+        A node that has gone is not there.
+        """
         alternates = (node_of(each) for pick in made.picks for each in pick.alternates)
-        return self._fleet.free({*alternates, *(pick.key for pick in made.picks)})
+        return self._fleet.free({*alternates, *(pick.key for pick in made.picks), *guard.most_kept})
 
     def _admit(
         self,
@@ -271,7 +247,7 @@ class Admission:
             unsafe = None
         # Its booking is counted already.
         group = requests.apart_in(request)
-        objections = [unsafe, guard.taken(node, _plus(free[node], demand), demand), guard.apart(node, group)]
+        objections = [unsafe, guard.taken(node, plus(free[node], demand), demand), guard.apart(node, group)]
         one = requests.alone(request, pick.instance_uuid)
         hardware = Hardware.of([one])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
@@ -292,10 +268,7 @@ class Admission:
         found = guard.strictest(objections)
         if found is not None and found.bars(barring):
             return found, None
-        until = self._clock() + self._booking_timeout_s
-        admitted = Admitted(
-            pick.instance_uuid, node, demand, spares, until, hardware, group or requests.bound_in(request)
-        )
+        admitted = Admitted(pick.instance_uuid, node, demand, spares, hardware, group or requests.bound_in(request))
         guard.admit(admitted)
         return found, admitted
 
@@ -321,13 +294,13 @@ class Admission:
                 demand, node = demand_of_amounts(each.amounts.numbers), each.key
                 spares = []
                 for loss in guard.losses_of(node[0]):
-                    some = guard.sharing(loss, demand) or [
+                    some = guard.sharing(loss, demand, free()) or [
                         other for other, left in free().items() if Guard.is_spare(loss, other, left, demand)
                     ]
                     spares += [(loss, some[0])] if some else []
-                until = self._clock() + self._booking_timeout_s
-                self._admitted.append(Admitted(each.instance_uuid, node, demand, spares, until))
-                guard.admit(self._admitted[-1])
+                admitted = Admitted(each.instance_uuid, node, demand, spares)
+                guard.admit(admitted)
+                self._admitted.remember([admitted])
 
     def _full(self, request: RequestSpec, policy: str, is_last: bool) -> tuple[set[Node], Set[str]]:
         """Nodes, and hosts, on which the instances would break a promise at once.
@@ -349,18 +322,6 @@ class Admission:
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
             taken.update(guard.nodes_for_members(requests.apart_in(request)))
             return taken, guard.unsafe_hosts(policy)
-
-
-def _plus(one: Amount, other: Amount) -> Amount:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
-
-
-def _times(number: int, one: Amount) -> Amount:
-    return number * one[0], number * one[1], number * one[2]
-
-
-def _minus(one: Amount, other: Amount) -> Amount:
-    return one[0] - other[0], one[1] - other[1], one[2] - other[2]
 
 
 def _reason(objection: Objection) -> str:

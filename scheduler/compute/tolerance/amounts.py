@@ -63,3 +63,15 @@ def demand_of_amounts(numbers: Mapping[str, float]) -> Amount:
     """Return the demand in the columns that a booking changes; see :func:`demand_of`."""
     used, ram_mb, disk_mb = (numbers.get(name, 0) for name in ("vcpus_used", "free_ram_mb", "free_disk_mb"))
     return int(used), -int(ram_mb), -int(disk_mb)
+
+
+def plus(one: Amount, other: Amount) -> Amount:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def times(number: int, one: Amount) -> Amount:
+    return number * one[0], number * one[1], number * one[2]
+
+
+def minus(one: Amount, other: Amount) -> Amount:
+    return one[0] - other[0], one[1] - other[1], one[2] - other[2]

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy
 
+from fleet import states
 from fleet.objects import RequestSpec
 from scheduler.compute.domain.request_key import request_key
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.tolerance import amounts
 from scheduler.compute.tolerance.kept import Amount, Node
 from scheduler.engine import filtering, pipeline
@@ -70,6 +72,18 @@ class Fleet:
         found: dict[Node, Amount] = self.consider(read)
         return found
 
+    def there(self, placed: Collection[tuple[str, Node]]) -> set[tuple[str, Node]]:
+        """Return, of instances and nodes, those that a booking or the database shows there, or on the way there."""
+
+        def read(candidates: Candidates, _state: Any) -> set[tuple[str, Node]]:
+            shown = candidates.places_of(uuid for uuid, _node in placed)
+            return {
+                (uuid, node) for uuid, node in placed if (uuid, node[0]) in shown or _is_moving(candidates.placed(uuid))
+            }
+
+        found: set[tuple[str, Node]] = self.consider(read)
+        return found
+
     def passing(self, request: RequestSpec, nodes: Iterable[Node]) -> Node | None:
         """The first of these nodes that passes all filters. No other host is judged.
 
@@ -108,3 +122,8 @@ class Fleet:
                 self._answers.clear()
             self._answers[key, node] = _Answer(passes, changed_at, candidates.epoch)
         return passes
+
+
+def _is_moving(instance: TrackedInstance | None) -> bool:
+    """Return True if the destination has claimed a move. The database shows the instance on the host that it leaves."""
+    return instance is not None and instance.task_state in states.CLAIMED_MOVES

@@ -249,14 +249,23 @@ class Guard:
         reserved = loss.reserved.get(node, NOTHING)
         return all(left - used >= asked or not asked for left, used, asked in zip(free, reserved, demand, strict=True))
 
-    def sharing(self, loss: Loss, demand: Amount) -> list[Node]:
-        """Nodes that keep room for other losses, which an instance of this size may use in this one."""
-        found = (node for node in self._most if node[0] not in loss.hosts and self._has_left(loss, node, demand))
-        return list(itertools.islice(found, _SHARED))
+    @property
+    def most_kept(self) -> Sequence[Node]:
+        """The nodes whose kept room :meth:`sharing` looks at."""
+        return self._most
 
-    def _has_left(self, loss: Loss, node: Node, demand: Amount) -> bool:
-        kept, reserved = self._kept.most(node), loss.reserved.get(node, NOTHING)
-        return all(room - used >= asked for room, used, asked in zip(kept, reserved, demand, strict=True))
+    def sharing(self, loss: Loss, demand: Amount, free: Mapping[Node, Amount]) -> list[Node]:
+        """Nodes that keep room for other losses, which an instance of this size may use in this one.
+
+        Room that was taken all the same is no room: ``free`` has what the nodes in :attr:`most_kept` really have left.
+        """
+
+        def has_left(node: Node) -> bool:
+            return Guard.is_spare(loss, node, self._kept.most(node), demand) and (
+                node in free and Guard.is_spare(loss, node, free[node], demand)
+            )
+
+        return list(itertools.islice(filter(has_left, self._most), _SHARED))
 
     def admit(self, admitted: Admitted) -> None:
         """Put an instance into the plans."""

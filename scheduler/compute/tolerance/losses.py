@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 
 from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
@@ -85,7 +84,6 @@ class Renewal:
 class Admitted:
     """An instance that came after the proof: where it is, and where it has its place in the plan of each loss.
 
-    :param until: monotonic seconds; if no proof has seen it until then, it has not come
     :param hardware: its request, if it has cells or devices. No other guest of the same loss has its place there then
     :param group: uuid of its group, if its members stay apart, or on one host
     :param brought: the losses and nodes for which it is the first member of its group
@@ -95,7 +93,6 @@ class Admitted:
     node: Node
     demand: Amount
     spares: Sequence[tuple[Loss, Node]]
-    until: float = math.inf
     hardware: Hardware | None = None
     group: str | None = None
     brought: list[tuple[Loss, Node]] = dataclasses.field(default_factory=list)

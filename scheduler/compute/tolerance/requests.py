@@ -46,8 +46,8 @@ def bound_in(request: RequestSpec) -> str | None:
 
 
 def alone(request: RequestSpec, uuid: str) -> RequestSpec:
-    """Return the request for one of its instances, on any host."""
-    return dataclasses.replace(request, instance_uuids=(uuid,), num_instances=1, requested_hosts=())
+    """Return the request for one of its instances, on any host, also on one where a build of it has failed."""
+    return dataclasses.replace(request, instance_uuids=(uuid,), num_instances=1, requested_hosts=(), retry=None)
 
 
 def after(request: RequestSpec, lost: Collection[str], placed: Collection[tuple[str, str]]) -> RequestSpec:

@@ -37,7 +37,7 @@ class Spares:
         """
         one = self._after(request, loss)
         if has_hardware(one):
-            return self._alone(guard, one, loss, demand)
+            return self._alone(guard, one, loss, free, demand)
         bound, group = requests.bound_in(one), requests.apart_in(one)
         if bound is not None:
             there = sorted(node for node, groups in loss.groups.items() if bound in groups)
@@ -46,7 +46,7 @@ class Spares:
             demand = whole
         # Where the loss brings another member of its group, it does not pass.
         members = {node for node, groups in loss.groups.items() if group in groups}
-        sharing = [each for each in guard.sharing(loss, demand) if each not in members]
+        sharing = [each for each in guard.sharing(loss, demand, free) if each not in members]
         for place in alternates:
             if node_of(place) in sharing:
                 return node_of(place)
@@ -78,12 +78,14 @@ class Spares:
             return None
         return self._fleet.passing(request, [node])
 
-    def _alone(self, guard: Guard, one: RequestSpec, loss: Loss, demand: Amount) -> Node | None:
+    def _alone(
+        self, guard: Guard, one: RequestSpec, loss: Loss, free: Mapping[Node, Amount], demand: Amount
+    ) -> Node | None:
         """Return a node that passes the filters, and to which the loss brings no other guest: no other member, either.
 
         Only for that the filters answer exactly whether cells and devices suffice.
         """
-        sharing = [each for each in guard.sharing(loss, demand) if each not in loss.reserved]
+        sharing = [each for each in guard.sharing(loss, demand, free) if each not in loss.reserved]
         shared = self._fleet.passing(one, sharing) if sharing else None
         if shared is not None:
             return shared

@@ -403,16 +403,16 @@ def test_what_another_scheduler_books_gets_its_place(is_adopted: bool, host: str
 
 
 def test_an_instance_that_never_comes_gives_its_room_back() -> None:
-    """Its build has failed after the scheduler had chosen c: proofs do not see it."""
+    """Its build has failed after the scheduler had chosen c: proofs do not see it, and its booking ends."""
     stage = Stage(HOSTS, Tolerance(policy=REFUSE))
-    admission, now = stage.driver.admission, [0.0]
-    admission._clock = lambda: now[0]
+    began_s, now = NOW.timestamp(), [0.0]
+    stage.driver.host_manager.elapsed_s = lambda: began_s + now[0]
     assert "c" == stage.build(2)
     waiting = []
     for now[0] in (1.0, stage.driver.conf.scheduler_booking_timeout + 1.0):
         stage.prover._follower, stage.prover._rests_until = None, 0.0
         stage.prover.prove()
-        waiting.append(len(admission._admitted))
+        waiting.append(len(list(stage.driver.admission._admitted)))
     assert [1, 0] == waiting
 
 

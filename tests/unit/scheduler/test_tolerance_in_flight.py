@@ -41,6 +41,12 @@ class Placing(Scheduling):
         self.driver.select_destinations(None, RequestSpec.from_wire(asked, properties))  # type: ignore[arg-type]
         return name
 
+    def claimed(self, size: int, host: str) -> str:
+        """Place a guest on a host, which claims it."""
+        name = self.build(size, host)
+        self.fleet.claim(name, host)
+        return name
+
     def plans(self) -> dict[str, dict[str, int]]:
         """Return, by lost host, the vcpus that its plan puts on others."""
         guard = self.driver.admission._guard
@@ -56,7 +62,7 @@ def test_a_proof_counts_builds_that_no_host_has_claimed(is_claimed: bool) -> Non
     first = placing.build(7, "c")
     if is_claimed:
         placing.fleet.claim(first, "c")
-    placing.fleet.claim(placing.build(2, "a"), "a")
+    placing.claimed(2, "a")
     placing.prove()
     assert {"a": {"b": 2}, "b": {}, "c": {"a": 7}} == placing.plans()
     with pytest.raises(errors.NoValidHost):
