@@ -59,9 +59,9 @@ DRIVER_OPTS = [
         default=5,
         min=0,
         help="Seconds between two proofs of what 'fleet tolerance set' has promised, if there is a promise and the fleet "
-        "has changed. After a proof the scheduler rests 20 times as long as it took. 0 never proves, and then no placement "
-        "is held to a promise. Raise it if the proofs of a large fleet delay decisions. It is also the time for which two "
-        "schedulers may overlook that both have taken room which was kept.",
+        "has changed. After a proof the scheduler rests 20 times as long as it took, 30 s at most. 0 never proves, and then "
+        "no placement is held to a promise. Raise it if the proofs of a large fleet delay decisions. It is also the time "
+        "for which two schedulers may overlook that both have taken room which was kept.",
     ),
     cfg.IntOpt(
         "scheduler_booking_timeout",

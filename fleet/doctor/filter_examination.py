@@ -12,6 +12,8 @@ from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.calls import Record
 
+#: Seconds without a proof that are no longer usual.
+_OLD_S = 300
 _FIX = (
     "Remove scheduler_default_filters, so that the default list applies, and name filters of your own in "
     "scheduler_additional_filters."
@@ -42,6 +44,13 @@ def _promises(proved: Record | None) -> Iterator[Finding]:
     """:param proved: by verdict, how many losses; None: nothing is promised, or the scheduler is of an earlier release"""
     if proved is None:
         return
+    age_s = proved.get("age", 0)
+    if age_s > _OLD_S:
+        yield findings.doubtful(
+            "promises",
+            f"what the fleet promises to survive was not proved for {age_s} s",
+            "The log of the schedulers names the reason: lines with 'Periodic task tolerance failed'.",
+        )
     unsafe, unknown, lacking = proved["unsafe"], proved["not proved"], proved["unprotected guests"]
     if not unsafe and not unknown:
         yield findings.good("promises", f"the fleet survives each of the {proved['safe']} losses that it promises to")

@@ -51,6 +51,10 @@ TOLERANCE_UNPROTECTED = prometheus.Gauge(
 TOLERANCE_PROVED_AT = prometheus.Gauge(
     "fleet_scheduler_tolerance_proved_timestamp_seconds", "When the promises were last proved"
 )
+TOLERANCE_PROOF_AGE = prometheus.Gauge(
+    "fleet_scheduler_tolerance_proof_age_seconds",
+    "Seconds since the promises were last proved, or since the first try if they were never proved; 0 without a promise",
+)
 TOLERANCE_OBJECTIONS = prometheus.Counter(
     "fleet_scheduler_tolerance_objections",
     "Placements that break a promise (policies warn and last), or were refused because of one (refuse)",

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Sequence
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from fleet import service, tolerance_conf
 from fleet.client import pages
@@ -32,6 +34,29 @@ from scheduler.compute.planning import survival
 from scheduler.compute.planning.losses.promises import Prover
 from scheduler.peers.neighbours import Neighbours
 from scheduler.peers.registration import BINARY, TOPIC
+
+#: Seconds for which the first proof may hold up the start.
+_FIRST_PROOF_S = 30.0
+LOG = logging.getLogger(__name__)
+
+
+class Awaited:
+    """A part of the process that delays the start of the parts after it until an event, for a limited time."""
+
+    def __init__(self, event: threading.Event, limit_s: float, what: str) -> None:
+        self._event = event
+        self._limit_s = limit_s
+        self._what = what
+
+    def start(self) -> None:
+        if not self._event.wait(self._limit_s):
+            LOG.warning("Serving after %.0f s without %s", self._limit_s, self._what)
+
+    def stop(self) -> None:
+        pass
+
+    def wait(self) -> None:
+        pass
 
 
 def servers(
@@ -70,7 +95,6 @@ def servers(
     manager = SchedulerManager(driver, clock, name=neighbours.name, plan=plan)
     options = server.Options(ledger=ledger, acknowledged_late=SchedulerManager.REPEATABLE)
     runs: list[service.Runnable] = [
-        server.get_server(transport, TOPIC, conf.host, [manager], options),
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),
         service.Periodic("compare", driver.host_manager.compare, compare_s, initial_s=compare_s),
     ]
@@ -87,6 +111,9 @@ def servers(
             keeps_promises.host_manager.bookings,
         )
         runs.append(service.Periodic("tolerance", prover.prove, conf.scheduler_tolerance_interval))
+        # Requests wait in the queue meanwhile. Before the first proof they would be decided as if nothing was survived.
+        runs.append(Awaited(prover.is_ready, _FIRST_PROOF_S, "the first proof of what the fleet promises to survive"))
+    runs.append(server.get_server(transport, TOPIC, conf.host, [manager], options))
     if conf.scheduler_prefer_own_hosts:
         driver.host_manager.tell_booked = neighbours.tell
         runs.append(service.Periodic("neighbours", neighbours.follow, conf.report_interval))

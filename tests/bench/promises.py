@@ -161,7 +161,7 @@ def main(argv: Sequence[str]) -> int:
         looked_s = time.process_time() - began
         began = time.process_time()
         if follower.is_whole:
-            guard = promises.guard_of(lost, follower)
+            guard = promises.guard_of(lost, follower, "nova")
         else:
             guard.renew([promises.renewal_of(number, follower) for number in follower.standing.renewed])
         found[f"{what} {changed}" if what else "all anew"] = {

@@ -135,7 +135,7 @@ class FilterScheduler(Scheduler):
         return self._decider.survey(context, _named(request))
 
     def describe_filters(self) -> JSONObject:
-        return {**judged_parts.describe(self._decider.pipeline), "promises": self.admission.proved}
+        return {**judged_parts.describe(self._decider.pipeline), "promises": self.admission.report.answer()}
 
     def note_bookings(self, booked: Sequence[Booking]) -> None:
         self.admission.adopt(booked)

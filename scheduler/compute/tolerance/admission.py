@@ -29,6 +29,7 @@ from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import Hardware, has_hardware
 from scheduler.compute.tolerance.kept import Amount, Node, node_of
 from scheduler.compute.tolerance.losses import Admitted, Objection, Renewal
+from scheduler.compute.tolerance.report import ProofReport
 from scheduler.compute.tolerance.spares import Spares
 from scheduler.engine.decision import Decision, Pick
 from scheduler.state.booking import Booking
@@ -45,8 +46,7 @@ class Admission:
         self._spares = Spares(fleet)
         self._lock = threading.Lock()
         self._admitted = AdmittedInstances(fleet.there)
-        #: Of the newest proof: losses by verdict, and who has no place. None: nothing is promised, or proved yet.
-        self.proved: Mapping[str, int | list[str]] | None = None
+        self.report = ProofReport()
 
     @property
     def _guard(self) -> Guard | None:
@@ -216,7 +216,8 @@ class Admission:
             kept = [
                 each
                 for each in pick.alternates
-                if (node := node_of(each)) in free and not _is_barred(guard, node, free[node], demand, is_hard, group)
+                if (node := node_of(each)) in free
+                and not self._is_barred(guard, node, free[node], demand, is_hard, group)
             ]
             picks.append(dataclasses.replace(pick, alternates=kept))
         return guard.strictest(objections), admitted, picks
@@ -247,7 +248,8 @@ class Admission:
             unsafe = None
         # Its booking is counted already.
         group = requests.apart_in(request)
-        objections = [unsafe, guard.taken(node, plus(free[node], demand), demand), guard.apart(node, group)]
+        taken = guard.taken(node, plus(free[node], demand), demand)
+        objections = [unsafe, self._unseen(guard, host), taken, guard.apart(node, group)]
         one = requests.alone(request, pick.instance_uuid)
         hardware = Hardware.of([one])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
@@ -271,6 +273,20 @@ class Admission:
         admitted = Admitted(pick.instance_uuid, node, demand, spares, hardware, group or requests.bound_in(request))
         guard.admit(admitted)
         return found, admitted
+
+    def _unseen(self, guard: Guard, host: str) -> Objection | None:
+        return None if host in guard.hosts else guard.unseen(host, self._fleet.aggregates())
+
+    def _is_barred(
+        self, guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool, group: str | None
+    ) -> bool:
+        host = node[0]
+        objections = [guard.unsafe(host), self._unseen(guard, host), guard.taken(node, free, demand)]
+        objections.append(guard.apart(node, group))
+        if is_hard and guard.hardware(node):
+            objections.append(guard.crowded(node))
+        found = guard.strictest(objections)
+        return found is not None and found.bars(LAST)
 
     def _is_left(self, node: Node, kept: Hardware) -> bool:
         """Return whether the guests still fit there, beside what is booked. Of several nothing is known without a trial."""
@@ -321,7 +337,8 @@ class Admission:
             if has_hardware(request):
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
             taken.update(guard.nodes_for_members(requests.apart_in(request)))
-            return taken, guard.unsafe_hosts(policy)
+            unseen = guard.unseen_hosts(policy, sorted(self._fleet.hosts()), self._fleet.aggregates())
+            return taken, guard.unsafe_hosts(policy) | unseen
 
 
 def _reason(objection: Objection) -> str:
@@ -330,11 +347,3 @@ def _reason(objection: Objection) -> str:
         f"The {scope.scope} tolerates the loss of {scope.what}, and no host would keep this promise: "
         f"{objection.sentence}."
     )
-
-
-def _is_barred(guard: Guard, node: Node, free: Amount, demand: Amount, is_hard: bool, group: str | None) -> bool:
-    objections = [guard.unsafe(node[0]), guard.taken(node, free, demand), guard.apart(node, group)]
-    if is_hard and guard.hardware(node):
-        objections.append(guard.crowded(node))
-    found = guard.strictest(objections)
-    return found is not None and found.policy != WARN

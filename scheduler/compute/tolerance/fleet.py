@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from fleet import states
-from fleet.objects import RequestSpec
+from fleet.objects import Aggregate, RequestSpec
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.tolerance import amounts
@@ -70,6 +70,20 @@ class Fleet:
             return dict(zip(row_of, found, strict=True))
 
         found: dict[Node, Amount] = self.consider(read)
+        return found
+
+    def hosts(self) -> set[str]:
+        """Return the names of all hosts."""
+
+        def read(candidates: Candidates, _state: Any) -> set[str]:
+            keys = candidates.keys()
+            return {key[0] for key in keys if key is not None}
+
+        found: set[str] = self.consider(read)
+        return found
+
+    def aggregates(self) -> list[Aggregate]:
+        found: list[Aggregate] = self.consider(lambda candidates, _state: candidates.all_aggregates())
         return found
 
     def there(self, placed: Collection[tuple[str, Node]]) -> set[tuple[str, Node]]:

@@ -15,9 +15,10 @@ import heapq
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from fleet.objects import Aggregate
 from fleet.objects.tolerance import REFUSE
 from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
-from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, KeptThings, Node
+from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, KeptThings, Node, exceeds, is_short, told
 from scheduler.compute.tolerance.losses import STRICTNESS, Admitted, Loss, Objection, Promise, Renewal
 
 #: Nodes that keep the most, which are looked at to find one whose kept room serves another loss, and those returned.
@@ -29,10 +30,14 @@ class Guard:
     """Used under a lock of its owner.
 
     :param losses: all that the promises are about, in the order of their numbers
+    :param hosts: names of all hosts that the proof has seen; none before the first proof
     """
 
-    def __init__(self, promises: Sequence[Promise], losses: Sequence[Loss]) -> None:
+    def __init__(
+        self, promises: Sequence[Promise], losses: Sequence[Loss], hosts: Collection[str] = frozenset()
+    ) -> None:
         self.promises = promises
+        self.hosts = frozenset(hosts)
         self.losses = losses
         self._kept, self._hardware = Kept(), KeptHardware()
         #: The groups of which losses put members there that stay apart.
@@ -55,11 +60,11 @@ class Guard:
         self._overtaken = []
         for node in self.keeping:
             left = free.get(node)
-            if left is not None and not _exceeds(self._kept.most(node), left):
+            if left is not None and not exceeds(self._kept.most(node), left):
                 continue
             for loss in self.losses:
-                if node in loss.reserved and (left is None or _exceeds(loss.reserved[node], left)):
-                    loss.overtaken = f"not proved: its plan needs more of {_told(node)} than is free now"
+                if node in loss.reserved and (left is None or exceeds(loss.reserved[node], left)):
+                    loss.overtaken = f"not proved: its plan needs more of {told(node)} than is free now"
                     self._overtaken.append(loss)
         self._unsafe.clear()
         return not self._overtaken
@@ -138,13 +143,30 @@ class Guard:
         """All promises are of the strictest policy."""
         return all(each.tolerance.policy == REFUSE for each in self.promises)
 
+    def _as_strict(self, policy: str) -> Sequence[Promise]:
+        return [each for each in self.promises if STRICTNESS[each.tolerance.policy] >= STRICTNESS[policy]]
+
+    def unseen(self, host: str, aggregates: Sequence[Aggregate]) -> Objection | None:
+        """Return the objection to a host that the proof has not seen; None if no promise covers it."""
+        covering = [each for each in self.promises if each.covers([host], aggregates)]
+        if not covering:
+            return None
+        sentence = f"{host} takes no more until a proof has seen it: no plan is known for its guests"
+        return Objection(host, sentence, self._strictest(covering))
+
+    def unseen_hosts(self, policy: str, hosts: Sequence[str], aggregates: Sequence[Aggregate]) -> set[str]:
+        """Return those of these hosts that the proof has not seen, and a promise covers that is at least as strict."""
+        unseen = [each for each in hosts if each not in self.hosts]
+        return (
+            {host for each in self._as_strict(policy) for host in each.covers(unseen, aggregates)} if unseen else set()
+        )
+
     def unsafe_hosts(self, policy: str) -> frozenset[str]:
         """Hosts whose guests have no plan as it is. :param policy: of promises that are at least as strict"""
         if policy not in self._unsafe:
             self._unsafe[policy] = frozenset(
                 host
-                for promise in self.promises
-                if STRICTNESS[promise.tolerance.policy] >= STRICTNESS[policy]
+                for promise in self._as_strict(policy)
                 for host, losses in promise.losses_of.items()
                 if any(loss.why for loss in losses)
             )
@@ -153,11 +175,11 @@ class Guard:
     def takes(self, node: Node, free: Amount, demand: Amount) -> bool:
         """Return True if the node keeps what plans need beside an instance of this size. :param free: before it"""
         kept = self._kept.most(node)
-        return not any(_is_short(each) for each in zip(free, demand, kept, strict=True))
+        return not any(is_short(each) for each in zip(free, demand, kept, strict=True))
 
     def takes_beside(self, policy: str) -> Callable[[Node, Amount, Amount], bool]:
         """Return :meth:`takes` by the promises that are at least as strict; if some are not, all losses are read."""
-        strict = [each for each in self.promises if STRICTNESS[each.tolerance.policy] >= STRICTNESS[policy]]
+        strict = self._as_strict(policy)
         if len(strict) == len(self.promises):
             return self.takes
         kept: dict[Node, Amount] = {}
@@ -167,7 +189,7 @@ class Guard:
                 kept[node] = max(vcpus, most[0]), max(memory_mb, most[1]), max(disk_mb, most[2])
 
         def takes(node: Node, free: Amount, demand: Amount) -> bool:
-            return not any(map(_is_short, zip(free, demand, kept.get(node, NOTHING), strict=True)))
+            return not any(map(is_short, zip(free, demand, kept.get(node, NOTHING), strict=True)))
 
         return takes
 
@@ -178,19 +200,19 @@ class Guard:
         short = [
             loss
             for loss in self.losses
-            if node in loss.reserved and any(map(_is_short, zip(free, demand, loss.reserved[node], strict=True)))
+            if node in loss.reserved and any(map(is_short, zip(free, demand, loss.reserved[node], strict=True)))
         ]
         promise = self._strictest(self._about(short))
         owned = [loss for loss in short if any(promise is each for each in self._promises_of[id(loss)])]
         number = next(
             part
             for part in range(len(demand))
-            if any(_is_short((free[part], demand[part], loss.reserved[node][part])) for loss in owned)
+            if any(is_short((free[part], demand[part], loss.reserved[node][part])) for loss in owned)
         )
         needing = max(owned, key=lambda loss: loss.reserved[node][number])
         kept = needing.reserved[node][number]
         sentence = (
-            f"{_told(node)} has {free[number]} {_NAMES[number]} free, of which {kept} are kept for the guests of "
+            f"{told(node)} has {free[number]} {_NAMES[number]} free, of which {kept} are kept for the guests of "
             f"{needing.name}: {demand[number]} more do not fit beside them"
         )
         return Objection(node[0], sentence, promise, node)
@@ -218,7 +240,7 @@ class Guard:
 
     def crowded(self, node: Node) -> Objection:
         """Return the objection to a guest whose cells or devices are those of guests that the node is kept for."""
-        sentence = f"{_told(node)} is kept for guests of lost hosts, whose cells or devices would not be free any more"
+        sentence = f"{told(node)} is kept for guests of lost hosts, whose cells or devices would not be free any more"
         return Objection(node[0], sentence, self._strictest(self._about(self._hardware_on(node))), node)
 
     def apart(self, node: Node, group: str | None) -> Objection | None:
@@ -227,7 +249,7 @@ class Guard:
             return None
         putting = [loss for loss in self.losses if group in loss.groups.get(node, ())]
         lost = putting[0].name if putting else "another host"
-        sentence = f"{_told(node)} is kept for a member of its group, which would go there if {lost} was lost"
+        sentence = f"{told(node)} is kept for a member of its group, which would go there if {lost} was lost"
         return Objection(node[0], sentence, self._strictest(self._about(putting)), node)
 
     def _hardware_on(self, node: Node) -> list[Loss]:
@@ -319,18 +341,3 @@ class Guard:
     @staticmethod
     def _strictest(promises: Sequence[Promise]) -> Promise:
         return max(promises, key=lambda each: STRICTNESS[each.tolerance.policy])
-
-
-def _is_short(of_resource: tuple[int, int, int]) -> bool:
-    free, asked, kept = of_resource
-    return asked > 0 and kept > 0 and free - asked < kept
-
-
-def _exceeds(reserved: Amount, free: Amount) -> bool:
-    return any(used > max(left, 0) for used, left in zip(reserved, free, strict=True))
-
-
-def _told(node: Node) -> str:
-    """Return the name of a node for users: the host, with the node if it has another name."""
-    host, name = node
-    return host if host == name else f"{host} ({name})"

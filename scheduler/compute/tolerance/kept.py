@@ -25,6 +25,22 @@ def node_of(place: Place) -> Node:
     return place.host, place.nodename or place.host
 
 
+def told(node: Node) -> str:
+    """Return the name of a node for users: the host, with the node if it has another name."""
+    host, name = node
+    return host if host == name else f"{host} ({name})"
+
+
+def is_short(of_resource: tuple[int, int, int]) -> bool:
+    """Return whether what is kept of a resource is not left beside a demand. :param of_resource: free, asked, kept"""
+    free, asked, kept = of_resource
+    return asked > 0 and kept > 0 and free - asked < kept
+
+
+def exceeds(reserved: Amount, free: Amount) -> bool:
+    return any(used > max(left, 0) for used, left in zip(reserved, free, strict=True))
+
+
 class KeptThings(Generic[Thing]):
     """Counts, by node, the things that losses put there beside amounts. One is there as long as a loss puts it there."""
 

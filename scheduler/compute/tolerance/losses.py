@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from fleet.objects import Aggregate
 from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
 from scheduler.compute.tolerance.hardware import Hardware
 from scheduler.compute.tolerance.kept import Amount, Node
@@ -35,16 +36,20 @@ class Loss:
 
     @property
     def why(self) -> str:
-        """Why it is not survived as it is; "" if it is."""
+        """Return why the loss is not survived as the fleet is; "" if it is."""
         return self.problem or self.overtaken
 
 
 @dataclasses.dataclass(frozen=True)
 class Promise:
-    """A tolerance, and the losses that it is about by the hosts that they are of."""
+    """A tolerance, and the losses that it is about by the hosts that they are of.
+
+    :param covers: returns those of some hosts that are in its scope. Its second argument are all aggregates
+    """
 
     tolerance: Tolerance
     losses_of: Mapping[str, Sequence[Loss]]
+    covers: Callable[[Sequence[str], Sequence[Aggregate]], Collection[str]] = lambda hosts, _aggregates: hosts
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fleet.objects import Place, RequestSpec
 from scheduler.compute.tolerance import requests
@@ -56,13 +56,26 @@ class Spares:
                 return shared
         for place in alternates:
             node = node_of(place)
-            if node in free and node not in members and Guard.is_spare(loss, node, free[node], demand):
+            if node not in free or node in members or node[0] not in guard.hosts:
+                continue
+            if Guard.is_spare(loss, node, free[node], demand):
                 return node
         # Of all other hosts the filters know what is free.
         planned = self._fleet.free(loss.reserved)
         full = {node for node, free in planned.items() if not Guard.is_spare(loss, node, free, demand)}
-        found = self._fleet.look(requests.without(one, loss.hosts, full | members))
-        return found.picks[0].key if found.complete else None
+        return self._elsewhere(guard, one, loss, full | members)
+
+    def _elsewhere(self, guard: Guard, one: RequestSpec, loss: Loss, left_out: Collection[Node]) -> Node | None:
+        """Return the node that the filters and weighers choose. A host that no proof has seen may be lost as well."""
+        hosts = loss.hosts
+        for _look in range(2):
+            found = self._fleet.look(requests.without(one, hosts, left_out))
+            if not found.complete:
+                return None
+            if found.picks[0].key[0] in guard.hosts:
+                return found.picks[0].key
+            hosts = hosts | (self._fleet.hosts() - guard.hosts)
+        return None
 
     def _after(self, request: RequestSpec, loss: Loss) -> RequestSpec:
         if not request.group_members and not request.group_hosts:
@@ -89,5 +102,4 @@ class Spares:
         shared = self._fleet.passing(one, sharing) if sharing else None
         if shared is not None:
             return shared
-        found = self._fleet.look(requests.without(one, loss.hosts, loss.reserved))
-        return found.picks[0].key if found.complete else None
+        return self._elsewhere(guard, one, loss, loss.reserved)

@@ -40,6 +40,13 @@ def test_promises(proved: dict[str, int], bad: bool, said: str) -> None:
     assert ("promises", bad, said) == (check, bool(level), text)
 
 
+@pytest.mark.parametrize(("age", "levels"), [(0, [0]), (300, [0]), (301, [1, 0])])
+def test_a_proof_that_is_missing_or_old(age: int, levels: list[int]) -> None:
+    said = found({**PROVED, "age": age})
+    assert levels == [int(bool(level)) for _check, level, _text in said]
+    assert (f"what the fleet promises to survive was not proved for {age} s" in said[0][2]) is (age > 300)
+
+
 def test_nothing_is_promised_or_the_scheduler_is_older() -> None:
     assert [] == found(None)
     assert ["filters"] == [each.check for each in filter_examination.examine(lambda: {"left_out": []})]

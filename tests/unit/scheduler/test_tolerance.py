@@ -310,6 +310,7 @@ def test_figures_of_the_newest_proof() -> None:
         "unprotected guests": 1,
         "guests without a place": [uuid(1)],
         "hosts without a proof": [],
+        "age": 0,
     }
     assert proved == stage.driver.describe_filters()["promises"]
     found = {name: metrics.TOLERANCE_LOSSES.labels(name)._value.get() for name in ("safe", "unsafe", "not proved")}
@@ -437,14 +438,15 @@ def test_a_request_that_is_refused_leaves_the_plans_as_they_were() -> None:
 def test_other_filters_after_sighup_are_those_of_the_proofs() -> None:
     """Also in a fleet where nothing else changes."""
     stage = Stage(HOSTS, Tolerance(policy=REFUSE))
-    assert stage.driver.admission.proved is not None
-    assert 0 == stage.driver.admission.proved["unsafe"]
+    report = stage.driver.admission.report
+    assert report.found is not None
+    assert 0 == report.found["unsafe"]
     chosen = [*stage.conf.scheduler_default_filters, "IsolatedHostsFilter"]
     stage.conf.set_override("scheduler_default_filters", chosen)
     stage.conf.set_override("isolated_hosts", list(HOSTS))
     stage.driver._decider._reload({"an option": ("before", "now")})
     stage.prover.prove()
-    assert 2 == stage.driver.admission.proved["unsafe"]
+    assert 2 == report.found["unsafe"]
 
 
 def test_a_host_is_kept_for_members_of_a_group_from_their_own() -> None:

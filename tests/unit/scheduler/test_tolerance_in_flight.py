@@ -157,6 +157,7 @@ def test_a_plan_whose_room_is_taken_is_not_valid_until_the_room_is_back() -> Non
 def test_a_proof_is_repeated_if_its_plans_have_lost_their_room_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """The build comes while the plans are made, and takes the room on b that they use."""
     placing = Placing(a=16, b=4, c=4)
+    placing.prove()
     placing.fleet.known[uuid(700)] = Guest("guest", 1, 4, 4)
     placing.fleet.claim(uuid(700), "a")
     publish, came = placing.prover._publish, []

@@ -70,6 +70,7 @@ class Lost(Sequence[Loss]):
                     self._losses.append(loss)
                 numbers.append(number)
             self.by_promise.append(OfPromise(each, numbers, [] if found is not None else scope))
+        self.names = frozenset(names)
         self.hosts = [frozenset(loss.hosts) for loss in self._losses]
         self.rows = Losses.of([[row for host in loss.hosts for row in rows_of[host]] for loss in self._losses])
 
@@ -95,6 +96,8 @@ class Follower:
         self._reader = RoomReader(asked, requests_of)
         #: Whether the last look has proved everything.
         self.is_whole = True
+        #: Whether the last look could read the fleet.
+        self.is_current = True
         self._amounts: dict[Kinds, Amount] = {}
         self._hardware: dict[Kinds, Hardware | None] = {}
         self._lost: Lost | None = None
@@ -107,7 +110,8 @@ class Follower:
 
         :param booked: what the scheduler has placed, and the database does not show yet
         """
-        if not self._fleet.follow(booked):
+        self.is_current = self._fleet.follow(booked)
+        if not self.is_current:
             return None
         began = time.monotonic()
         if began >= self._read_again_at:
