@@ -21,7 +21,7 @@ from fleet.db.feed.feed import Changes, Shown
 from scheduler.engine import decide, pipeline
 from scheduler.engine.decision import Decision, StateAge
 from scheduler.engine.hosts.candidates import Candidates
-from scheduler.engine.hosts.consumption import Consumption
+from scheduler.engine.hosts.consumption import Consumption, built
 from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.names import Request
 from scheduler.engine.request_cache import RequestCache
@@ -129,12 +129,7 @@ class CopiedFleet:
 
 def _built(domain: Domain, request: Request) -> Consumption:
     """Return the amounts that an instance or a volume takes of its place once it is built. Here every build ends at once."""
-    return _ended(domain.requests.consumption(request))
-
-
-def _ended(taken: Consumption) -> Consumption:
-    numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
-    return dataclasses.replace(taken, numbers=numbers)
+    return built(domain.requests.consumption(request))
 
 
 def _is_same(known: Booking | None, now: Booking) -> bool:
@@ -146,7 +141,7 @@ def _count(cache: HostCache, new: Iterable[Booking], gone: Iterable[str]) -> Non
         cache.release(uuid)
     cache.hint_bookings(
         # The scheduler ends them by its own clock.
-        dataclasses.replace(each, amounts=_ended(each.amounts), expires_at=math.inf, told=True)
+        dataclasses.replace(each, amounts=built(each.amounts), expires_at=math.inf, told=True)
         for each in new
     )
 

@@ -20,8 +20,8 @@ from scheduler.compute.drivers import capacity_count, loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.planning import survival
 from scheduler.compute.planning.ground import packing
-from scheduler.compute.planning.losses.decisions import without_group
 from scheduler.compute.planning.losses.room_reader import RequestsOf
+from scheduler.compute.tolerance.requests import without_group
 from scheduler.engine import pipeline
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.room import Proof, Verdict

@@ -23,7 +23,7 @@ from fleet.reasons import Reason
 from fleet.telemetry import metrics
 from scheduler.compute.tolerance import requests
 from scheduler.compute.tolerance.admitted import AdmittedInstances, HasSeen
-from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts, minus, plus, times
+from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts, minus, plus
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import Hardware, has_hardware
@@ -120,14 +120,14 @@ class Admission:
             if guard is None:
                 return ""
             admitted: list[Admitted] = []
-            free, whole = self._free(guard, made), times(len(made.picks), demand)
+            free = self._free(guard, made)
             try:
                 for pick in made.picks:
                     if pick.key not in free:
                         continue
                     # As if it was booked.
                     free[pick.key] = minus(free[pick.key], demand)
-                    objection, one = self._admit(guard, request, pick, free, demand, whole, WARN)
+                    objection, one = self._admit(guard, request, pick, free, len(made.picks), WARN)
                     if one is not None:
                         admitted.append(one)
                     if objection is not None:
@@ -199,7 +199,7 @@ class Admission:
     ) -> tuple[Objection | None, list[Admitted], list[Pick]]:
         """Return the strictest objection to the picks, their places in the plans, and the picks with fit alternates."""
         demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
-        whole, free = times(len(made.picks), demand), self._free(guard, made)
+        free = self._free(guard, made)
         objections: list[Objection] = []
         admitted, picks = [], []
         for pick in made.picks:
@@ -207,7 +207,7 @@ class Admission:
                 # It has gone since the decision: the claim will say so.
                 picks.append(pick)
                 continue
-            objection, one = self._admit(guard, request, pick, free, demand, whole, barring)
+            objection, one = self._admit(guard, request, pick, free, len(made.picks), barring)
             if objection is not None:
                 objections.append(objection)
             if one is None:
@@ -236,12 +236,14 @@ class Admission:
         request: RequestSpec,
         pick: Pick,
         free: Mapping[Node, Amount],
-        demand: Amount,
-        whole: Amount,
+        number: int,
         barring: str,
     ) -> tuple[Objection | None, Admitted | None]:
-        """Return the objection to a pick, and its places in the plans, which it has now unless the objection bars it."""
-        node, host = pick.key, pick.key[0]
+        """Return the objection to a pick, and its places in the plans, which it has now unless the objection bars it.
+
+        :param number: of instances that the request places
+        """
+        node, host, demand = pick.key, pick.key[0], demand_of(request)
         unsafe, losses = guard.unsafe(host), guard.losses_of(host)
         if requests.is_balancing(request) and unsafe is not None and not unsafe.bars(REFUSE):
             # What is not survived anyway holds up nothing.
@@ -262,7 +264,7 @@ class Admission:
             if loss.problem:
                 # It has no plan. ``unsafe`` has said so.
                 continue
-            spare = self._spares.find(guard, one, loss, pick.alternates, free, demand, whole)
+            spare = self._spares.find(guard, one, loss, pick.alternates, free, number)
             if spare is None:
                 objections.append(guard.homeless(host, loss))
             else:
@@ -327,9 +329,7 @@ class Admission:
         demand = demand_of(request)
         with self._lock:
             guard = self._guard
-            if guard is None:
-                return set(), frozenset()
-            if not guard.has(policy):
+            if guard is None or not guard.has(policy):
                 return set(), frozenset()
             keeping = self._fleet.free(guard.keeping)
             takes = guard.takes_beside(policy)

@@ -16,12 +16,13 @@ from fleet import states
 from fleet.objects import Aggregate, RequestSpec
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.domain.tracked_instance import TrackedInstance
-from scheduler.compute.tolerance import amounts
+from scheduler.compute.tolerance import amounts, requests
 from scheduler.compute.tolerance.kept import Amount, Node
 from scheduler.engine import filtering, pipeline
 from scheduler.engine.decision import Decision
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.hosts.consumption import built
 from scheduler.engine.hosts.table import CHANGED_AT
 from scheduler.engine.pipeline import Pipeline
 
@@ -116,6 +117,26 @@ class Fleet:
             return next(passing, None)
 
         found: Node | None = self.consider(read)
+        return found
+
+    def fit_together(self, wanted: Sequence[RequestSpec], node: Node) -> bool:
+        """Return True if the node takes these instances one after the other. The rules of their groups are not judged."""
+        configured = self.pipeline()
+
+        def read(candidates: Candidates, _state: Any) -> bool:
+            row = candidates.row_of(node)
+            if row is None:
+                return False
+            rows: numpy.ndarray = numpy.array([row], dtype=int)
+            some = candidates.subset(rows)
+            for each in map(requests.without_group, wanted):
+                ready = pipeline.prepare(configured, each)
+                if not filtering.run(ready, some, restriction.allowed(some, each)).alive[0]:
+                    return False
+                some = some.with_one_more(rows, rows, built(ready.consumption))
+            return True
+
+        found: bool = self.consider(read)
         return found
 
     def _passes(

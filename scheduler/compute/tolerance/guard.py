@@ -52,7 +52,6 @@ class Guard:
         """Mark the losses whose plans need more than is free, until the next call. Return True if there are none.
 
         A proof may be older than what was placed since, and promises do not bind everything that is placed.
-
         :param free: of the nodes in :attr:`keeping`, beside all bookings
         """
         for loss in self._overtaken:
@@ -293,9 +292,9 @@ class Guard:
         """Put an instance into the plans."""
         for loss, spare in admitted.spares:
             self._reserve(loss, spare, admitted.demand, 1)
-            if admitted.hardware is not None and spare not in loss.hardware:
-                loss.hardware[spare] = admitted.hardware
-                self._hardware.add(spare, admitted.hardware)
+            if admitted.hardware is not None:
+                there = loss.hardware.get(spare)
+                self._put(loss, spare, admitted.hardware if there is None else there.with_more(admitted.hardware))
             if admitted.group is not None and admitted.group not in loss.groups.get(spare, ()):
                 loss.groups[spare] = loss.groups.get(spare, frozenset()) | {admitted.group}
                 self._members.add(spare, admitted.group)
@@ -308,12 +307,20 @@ class Guard:
         for each in admitted:
             for loss, spare in each.spares:
                 self._reserve(loss, spare, each.demand, -1)
-                if each.hardware is not None and loss.hardware.get(spare) is each.hardware:
-                    self._hardware.take(spare, loss.hardware.pop(spare))
+                if each.hardware is not None and spare in loss.hardware:
+                    self._put(loss, spare, loss.hardware[spare].without(each.hardware))
             for loss, spare in each.brought:
                 if each.group is not None and each.group in loss.groups.get(spare, ()):
                     loss.groups[spare] -= {each.group}
                     self._members.take(spare, each.group)
+
+    def _put(self, loss: Loss, node: Node, hardware: Hardware | None) -> None:
+        """Let a loss put these guests with cells or devices on a node, in place of the former ones."""
+        if node in loss.hardware:
+            self._hardware.take(node, loss.hardware.pop(node))
+        if hardware is not None:
+            self._hardware.add(node, hardware)
+            loss.hardware[node] = hardware
 
     def _reserve(self, loss: Loss, node: Node, demand: Amount, sign: int) -> None:
         before = loss.reserved.get(node)
@@ -323,9 +330,9 @@ class Guard:
             self._kept.take(node, before)
         if now == NOTHING:
             loss.reserved.pop(node, None)
-            return
-        self._kept.add(node, now)
-        loss.reserved[node] = now
+        else:
+            self._kept.add(node, now)
+            loss.reserved[node] = now
 
     @functools.cached_property
     def policy(self) -> str:

@@ -33,6 +33,17 @@ class Hardware:
         keys = [request_key(each) for each in found]
         return cls(tuple(id(each) if key is None else key for key, each in zip(keys, found, strict=True)), found)
 
+    def with_more(self, other: Hardware) -> Hardware:
+        """Return these guests and the others."""
+        made = Hardware.of((*self.requests, *other.requests))
+        assert made is not None, "these have cells or devices"
+        return made
+
+    def without(self, other: Hardware) -> Hardware | None:
+        """Return these guests without the others; None if the rest has no cells or devices."""
+        gone = {id(each) for each in other.requests}
+        return Hardware.of(each for each in self.requests if id(each) not in gone)
+
 
 def has_hardware(request: RequestSpec) -> bool:
     """Return True if a guest of this request takes cells or devices of its host."""

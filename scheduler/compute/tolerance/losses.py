@@ -89,7 +89,8 @@ class Renewal:
 class Admitted:
     """An instance that came after the proof: where it is, and where it has its place in the plan of each loss.
 
-    :param hardware: its request, if it has cells or devices. No other guest of the same loss has its place there then
+    :param hardware: its request, if it has cells or devices. Of the same loss only members of its group may have their place
+        there, too
     :param group: uuid of its group, if its members stay apart, or on one host
     :param brought: the losses and nodes for which it is the first member of its group
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from fleet.objects import RequestSpec, instance_group
+from fleet.objects import RequestSpec, group_rule, instance_group
 from scheduler.compute.tolerance.kept import Node
 
 PASS = "tolerance:pass"
@@ -63,6 +63,25 @@ def after(request: RequestSpec, lost: Collection[str], placed: Collection[tuple[
         group_members=request.group_members - gone,
         group_hosts=request.group_hosts.difference(lost),
         group_places=frozenset(pair for pair in request.group_places if pair[0] not in gone),
+    )
+
+
+def without_group(request: RequestSpec) -> RequestSpec:
+    """Return the request as of an instance that is in no group. Rules that name hosts stay."""
+    if not request.group_uuid and "group" not in request.scheduler_hints:
+        return request
+    hints = {name: value for name, value in request.scheduler_hints.items() if name != "group"}
+    nobody: frozenset[str] = frozenset()
+    return dataclasses.replace(
+        *(request,),
+        scheduler_hints=hints,
+        group_policies=nobody,
+        group_hosts=nobody,
+        group_members=nobody,
+        group_places=frozenset(),
+        group_uuid=None,
+        group_rules=tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS),
+        group_updated=False,
     )
 
 

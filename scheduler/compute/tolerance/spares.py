@@ -7,11 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fleet.objects import Place, RequestSpec
 from scheduler.compute.tolerance import requests
+from scheduler.compute.tolerance.amounts import demand_of, times
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import has_hardware
 from scheduler.compute.tolerance.kept import Amount, Node, node_of
 from scheduler.compute.tolerance.losses import Loss
+
+#: Hosts that are tried for several instances that must have their place together.
+_TRIES = 10
 
 
 class Spares:
@@ -25,25 +29,24 @@ class Spares:
         loss: Loss,
         alternates: Sequence[Place],
         free: Mapping[Node, Amount],
-        demand: Amount,
-        whole: Amount,
+        number: int,
     ) -> Node | None:
         """Return a node that passes the filters, and would have room for the instance beside the plan of the loss.
 
         Best one that keeps this room for another loss already.
 
         :param request: for this instance alone
-        :param whole: what it takes together with those that must be on its host
+        :param number: of instances that its request places. If their group binds them to one host, it takes them all
         """
-        one = self._after(request, loss)
-        if has_hardware(one):
-            return self._alone(guard, one, loss, free, demand)
+        one, demand = self._after(request, loss), demand_of(request)
         bound, group = requests.bound_in(one), requests.apart_in(one)
         if bound is not None:
             there = sorted(node for node, groups in loss.groups.items() if bound in groups)
             if there:
                 return self._beside(one, loss, there[0], demand)
-            demand = whole
+            demand = times(number, demand)
+        if has_hardware(one):
+            return self._alone(guard, one, loss, free, demand, number if bound is not None else 1)
         # Where the loss brings another member of its group, it does not pass.
         members = {node for node, groups in loss.groups.items() if group in groups}
         sharing = [each for each in guard.sharing(loss, demand, free) if each not in members]
@@ -89,17 +92,34 @@ class Spares:
         free = self._fleet.free([node])
         if node not in free or not Guard.is_spare(loss, node, free[node], demand):
             return None
+        there = loss.hardware.get(node)
+        if there is not None:
+            if not self._fleet.fit_together((*there.requests, request), node):
+                return None
+        elif has_hardware(request):
+            # Members without cells and devices are counted by sums: nothing tells which cells they leave.
+            return None
         return self._fleet.passing(request, [node])
 
     def _alone(
-        self, guard: Guard, one: RequestSpec, loss: Loss, free: Mapping[Node, Amount], demand: Amount
+        self, guard: Guard, one: RequestSpec, loss: Loss, free: Mapping[Node, Amount], demand: Amount, number: int
     ) -> Node | None:
         """Return a node that passes the filters, and to which the loss brings no other guest: no other member, either.
 
         Only for that the filters answer exactly whether cells and devices suffice.
+
+        :param number: of such instances that must have their place there together
         """
-        sharing = [each for each in guard.sharing(loss, demand, free) if each not in loss.reserved]
-        shared = self._fleet.passing(one, sharing) if sharing else None
-        if shared is not None:
-            return shared
-        return self._elsewhere(guard, one, loss, loss.reserved)
+        left_out = set(loss.reserved)
+        for node in guard.sharing(loss, demand, free):
+            if node not in left_out and self._fleet.passing(one, [node]) and self._takes(one, node, number):
+                return node
+        for _try in range(_TRIES if number > 1 else 1):
+            found = self._elsewhere(guard, one, loss, left_out)
+            if found is None or self._takes(one, found, number):
+                return found
+            left_out.add(found)
+        return None
+
+    def _takes(self, one: RequestSpec, node: Node, number: int) -> bool:
+        return number == 1 or self._fleet.fit_together([one] * number, node)

@@ -24,3 +24,9 @@ class Consumption:
 
     numbers: Mapping[str, float]
     rare: Mapping[str, Taking] = dataclasses.field(default_factory=dict)
+
+
+def built(taken: Consumption) -> Consumption:
+    """Return the amounts that an instance or a volume takes of its place once it is built."""
+    numbers = {name: amount for name, amount in taken.numbers.items() if name != "num_io_ops"}
+    return dataclasses.replace(taken, numbers=numbers)

@@ -15,32 +15,13 @@ from typing import Protocol
 
 import numpy
 
-from fleet.objects import RequestSpec, group_rule
+from fleet.objects import RequestSpec
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.packing import Item
 from scheduler.planning.survival.room import NO_GROUP, Room
 
 #: Hosts on which members of one group are tried together.
 _TRIED_TOGETHER = 20
-
-
-def without_group(request: RequestSpec) -> RequestSpec:
-    """Return the request as of an instance that is in no group. Rules that name hosts stay."""
-    if not request.group_uuid and "group" not in request.scheduler_hints:
-        return request
-    hints = {name: value for name, value in request.scheduler_hints.items() if name != "group"}
-    nobody: frozenset[str] = frozenset()
-    return dataclasses.replace(
-        *(request,),
-        scheduler_hints=hints,
-        group_policies=nobody,
-        group_hosts=nobody,
-        group_members=nobody,
-        group_places=frozenset(),
-        group_uuid=None,
-        group_rules=tuple(rule for rule in request.group_rules if rule.policy in group_rule.OF_HOSTS),
-        group_updated=False,
-    )
 
 
 class Known(Protocol):

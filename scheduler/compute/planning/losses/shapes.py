@@ -13,8 +13,8 @@ import numpy
 
 from fleet.objects import RequestSpec
 from scheduler.compute.domain.request_key import request_key
-from scheduler.compute.planning.losses.decisions import without_group
 from scheduler.compute.tolerance.amounts import demand_of
+from scheduler.compute.tolerance.requests import without_group
 from scheduler.engine import filtering, pipeline
 from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
