@@ -118,6 +118,7 @@ def _decisions(fleet: ChangingHosts, promised: Sequence[Tolerance]) -> tuple[flo
             {"uuid": name, "request_spec": each.request_spec, "filter_properties": each.filter_properties}
             for name, each in fleet.requests_of(uuids).items()
         ],
+        booked=driver.host_manager.bookings,
     )
     prover.prove()
     admission, guard = driver.admission, driver.admission._guard

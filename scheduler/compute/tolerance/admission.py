@@ -127,7 +127,7 @@ class Admission:
                         continue
                     # As if it was booked.
                     free[pick.key] = minus(free[pick.key], demand)
-                    objection, one = self._admit(guard, request, pick, free, len(made.picks), WARN)
+                    objection, one = self._admit(guard, request, pick, free, demand, len(made.picks), WARN)
                     if one is not None:
                         admitted.append(one)
                     if objection is not None:
@@ -200,14 +200,13 @@ class Admission:
         """Return the strictest objection to the picks, their places in the plans, and the picks with fit alternates."""
         demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
         free = self._free(guard, made)
-        objections: list[Objection] = []
-        admitted, picks = [], []
+        objections, admitted, picks = [], [], []
         for pick in made.picks:
             if pick.key not in free:
                 # It has gone since the decision: the claim will say so.
                 picks.append(pick)
                 continue
-            objection, one = self._admit(guard, request, pick, free, len(made.picks), barring)
+            objection, one = self._admit(guard, request, pick, free, demand, len(made.picks), barring)
             if objection is not None:
                 objections.append(objection)
             if one is None:
@@ -236,6 +235,7 @@ class Admission:
         request: RequestSpec,
         pick: Pick,
         free: Mapping[Node, Amount],
+        demand: Amount,
         number: int,
         barring: str,
     ) -> tuple[Objection | None, Admitted | None]:
@@ -243,7 +243,7 @@ class Admission:
 
         :param number: of instances that the request places
         """
-        node, host, demand = pick.key, pick.key[0], demand_of(request)
+        node, host = pick.key, pick.key[0]
         unsafe, losses = guard.unsafe(host), guard.losses_of(host)
         if requests.is_balancing(request) and unsafe is not None and not unsafe.bars(REFUSE):
             # What is not survived anyway holds up nothing.
@@ -264,7 +264,7 @@ class Admission:
             if loss.problem:
                 # It has no plan. ``unsafe`` has said so.
                 continue
-            spare = self._spares.find(guard, one, loss, pick.alternates, free, number)
+            spare = self._spares.find(guard, one, loss, pick.alternates, free, demand, number)
             if spare is None:
                 objections.append(guard.homeless(host, loss))
             else:

@@ -58,11 +58,12 @@ class Guard:
             loss.overtaken = ""
         self._overtaken = []
         for node in self.keeping:
+            # A node that has gone is left to the next proof.
             left = free.get(node)
-            if left is not None and not exceeds(self._kept.most(node), left):
+            if left is None or not exceeds(self._kept.most(node), left):
                 continue
             for loss in self.losses:
-                if node in loss.reserved and (left is None or exceeds(loss.reserved[node], left)):
+                if node in loss.reserved and exceeds(loss.reserved[node], left):
                     loss.overtaken = f"not proved: its plan needs more of {told(node)} than is free now"
                     self._overtaken.append(loss)
         self._unsafe.clear()

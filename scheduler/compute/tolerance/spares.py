@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fleet.objects import Place, RequestSpec
 from scheduler.compute.tolerance import requests
-from scheduler.compute.tolerance.amounts import demand_of, times
+from scheduler.compute.tolerance.amounts import times
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import has_hardware
@@ -29,6 +29,7 @@ class Spares:
         loss: Loss,
         alternates: Sequence[Place],
         free: Mapping[Node, Amount],
+        demand: Amount,
         number: int,
     ) -> Node | None:
         """Return a node that passes the filters, and would have room for the instance beside the plan of the loss.
@@ -38,7 +39,7 @@ class Spares:
         :param request: for this instance alone
         :param number: of instances that its request places. If their group binds them to one host, it takes them all
         """
-        one, demand = self._after(request, loss), demand_of(request)
+        one = self._after(request, loss)
         bound, group = requests.bound_in(one), requests.apart_in(one)
         if bound is not None:
             there = sorted(node for node, groups in loss.groups.items() if bound in groups)

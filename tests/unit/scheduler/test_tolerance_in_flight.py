@@ -173,3 +173,12 @@ def test_a_proof_is_repeated_if_its_plans_have_lost_their_room_meanwhile(monkeyp
     guard = placing.driver.admission._guard
     assert guard is not None
     assert [""] * 3 == [loss.why for loss in guard.losses]
+
+
+def test_a_node_that_has_gone_is_left_to_the_next_proof() -> None:
+    """The scheduler may have read it later than the proof: then the plan is as valid as it was."""
+    stage = Stage(HOSTS, Tolerance(policy=REFUSE))
+    guard = stage.driver.admission._guard
+    assert guard is not None
+    assert guard.compare({})
+    assert not guard.compare(dict.fromkeys(guard.keeping, (0, 0, 0)))
