@@ -45,7 +45,8 @@ class Guard:
         self._unsafe: dict[str, frozenset[str]] = {}
         for loss in losses:
             self._count(loss)
-        self._most = self._largest(self._kept.nodes)
+        #: The nodes whose kept room :meth:`sharing` looks at.
+        self.most_kept = self._largest(self._kept.nodes)
         self._overtaken: list[Loss] = []
 
     def compare(self, free: Mapping[Node, Amount]) -> bool:
@@ -81,7 +82,7 @@ class Guard:
             self._count(loss)
             if was_broken != bool(each.problem):
                 self._unsafe.clear()
-        self._most = self._largest(touched.union(self._most))
+        self.most_kept = self._largest(touched.union(self.most_kept))
 
     def _count(self, loss: Loss) -> None:
         for node, amount in loss.reserved.items():
@@ -271,11 +272,6 @@ class Guard:
         reserved = loss.reserved.get(node, NOTHING)
         return all(left - used >= asked or not asked for left, used, asked in zip(free, reserved, demand, strict=True))
 
-    @property
-    def most_kept(self) -> Sequence[Node]:
-        """The nodes whose kept room :meth:`sharing` looks at."""
-        return self._most
-
     def sharing(self, loss: Loss, demand: Amount, free: Mapping[Node, Amount]) -> list[Node]:
         """Nodes that keep room for other losses, which an instance of this size may use in this one.
 
@@ -287,7 +283,7 @@ class Guard:
                 node in free and Guard.is_spare(loss, node, free[node], demand)
             )
 
-        return list(itertools.islice(filter(has_left, self._most), _SHARED))
+        return list(itertools.islice(filter(has_left, self.most_kept), _SHARED))
 
     def admit(self, admitted: Admitted) -> None:
         """Put an instance into the plans."""
@@ -300,8 +296,8 @@ class Guard:
                 loss.groups[spare] = loss.groups.get(spare, frozenset()) | {admitted.group}
                 self._members.add(spare, admitted.group)
                 admitted.brought.append((loss, spare))
-            if spare not in self._most and len(self._most) < _LOOKED:
-                self._most.append(spare)
+            if spare not in self.most_kept and len(self.most_kept) < _LOOKED:
+                self.most_kept.append(spare)
 
     def withdraw(self, admitted: Iterable[Admitted]) -> None:
         """Take instances out of the plans again."""
