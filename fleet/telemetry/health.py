@@ -19,6 +19,7 @@ from typing import Any
 import prometheus_client
 from oslo_log import log as logging
 
+from fleet.telemetry.exposition import Exposition
 from fleet.telemetry.watchdog import Watchdog
 
 LOG = logging.getLogger(__name__)
@@ -40,10 +41,11 @@ class HealthServer:
     """
 
     def __init__(self, watchdog: Watchdog, host: str, port: int, name: Mapping[str, object] | None = None) -> None:
-        """:param name: of the daemon, shown with its state"""
+        """:param name: of the daemon, shown with its state; its ``service`` says which metrics are shown"""
         self._watchdog = watchdog
         self._address = host, port
         self._name = dict(name or {})
+        self._exposition = Exposition(self._name.get("service"))
         self._server: _BoundedServer | None = None
 
     @property
@@ -53,7 +55,7 @@ class HealthServer:
 
     def start(self) -> None:
         try:
-            self._server = _BoundedServer(self._address, _handler(self._watchdog, self._name))
+            self._server = _BoundedServer(self._address, _handler(self._watchdog, self._name, self._exposition))
         except (OSError, OverflowError) as taken:
             # OverflowError: each service has its own range of ports, which may end beyond 65535.
             reason = getattr(taken, "strerror", None) or taken
@@ -132,7 +134,9 @@ def _end(request: _Request) -> None:
         request.shutdown(socket.SHUT_RDWR)
 
 
-def _handler(watchdog: Watchdog, name: Mapping[str, object]) -> type[http.server.BaseHTTPRequestHandler]:
+def _handler(
+    watchdog: Watchdog, name: Mapping[str, object], exposition: Exposition
+) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         """One request."""
 
@@ -143,7 +147,8 @@ def _handler(watchdog: Watchdog, name: Mapping[str, object]) -> type[http.server
         def do_GET(self) -> None:  # the standard library's name
             path = self.path.partition("?")[0].rstrip("/")
             if path == "/metrics":
-                self._answer(HTTPStatus.OK, prometheus_client.generate_latest(), prometheus_client.CONTENT_TYPE_LATEST)
+                page = prometheus_client.generate_latest(exposition)
+                self._answer(HTTPStatus.OK, page, prometheus_client.CONTENT_TYPE_LATEST)
             elif path == "/healthz/live":
                 self._state(watchdog.live)
             elif path == "/healthz/ready" or path in ("/healthz", "/healthz/detail"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All metrics of the daemons, as ``/metrics`` shows them. Each is counted where the event happens.
+"""All metrics of the daemons. Each is counted where the event happens. The page of a daemon shows a part of them
+(:mod:`fleet.telemetry.exposition`).
 
 Labels have few values: names of filters and methods, reason codes, steps. No metric has a host or an instance as
 label.
