@@ -35,6 +35,8 @@ class Part:
     ended_at: float | None = None
     took_s: float = 0.0
     problem: str = "no round trip yet"
+    #: Whether a round trip has succeeded at some time.
+    has_worked: bool = False
 
     def to_json(self, now: float) -> dict[str, object]:
         age = None if self.ended_at is None else round(now - self.ended_at, 1)
@@ -71,6 +73,7 @@ class Watchdog:
         self._started_at = clock()
         self._stopping = threading.Event()
         self._said: dict[str, str] = {}
+        self._warned: set[str] = set()
 
     def start(self) -> None:
         for name, part in self._parts.items():
@@ -107,7 +110,7 @@ class Watchdog:
         ready = self.ready
         metrics.READY.set(1 if ready else 0)
         for name, part in self._parts.items():
-            self._tell(name, self._problem(part))
+            self._tell(name, part)
             self._count_failing_alone(name, part)
         stuck = self._stuck()
         if stuck:
@@ -127,11 +130,12 @@ class Watchdog:
             problem = ""
         except Exception as failure:
             # Drivers may raise anything. Any exception means that the part does not work.
-            problem = f"{type(failure).__name__}: {failure}".strip().splitlines()[0][:200]
+            problem = f"{type(failure).__name__}: {failure}".strip(" :").splitlines()[0][:200]
             metrics.ROUND_TRIP_FAILURES.labels(name).inc()
         part.ended_at = self._clock()
         if not problem:
             part.failing_alone_since = None
+            part.has_worked = True
         part.took_s = part.ended_at - began
         part.begun_at = None
         part.problem = problem
@@ -146,13 +150,16 @@ class Watchdog:
         while not self._stopping.wait(min(self._interval_s, 5.0)):
             self.look()
 
-    def _tell(self, name: str, problem: str) -> None:
-        """Log one line when a part fails, and one when it works again."""
-        before = self._said.get(name, "")
-        if problem and not before:
+    def _tell(self, name: str, part: Part) -> None:
+        """Log one line when a part fails, and one when it works again. A start takes its time: a late one fails."""
+        problem = self._problem(part)
+        is_starting = not part.has_worked and self._clock() - self._started_at <= self._limit_s
+        if problem and name not in self._warned and not is_starting:
             LOG.warning("Not ready: %s: %s", name, problem)
-        elif before and not problem:
+            self._warned.add(name)
+        elif not problem and name in self._warned:
             LOG.info("%s can be reached again", name)
+            self._warned.remove(name)
         if problem:
             self._said[name] = f"{name}: {problem}"
         else:

@@ -173,6 +173,20 @@ def test_one_line_when_it_fails_and_one_when_it_works_again(clock: Clock, caplog
     ] == [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
+def test_a_start_takes_its_time(clock: Clock, caplog: Any) -> None:
+    """What is not there yet is not worth a warning before a round trip may have failed."""
+    broker = Broker()
+    broker.broken = True
+    watch, _exits = watchdog(clock, broker)
+    warned = []
+    for _look in range(3):
+        watch.go_round("broker")
+        watch.look()
+        warned.append([record.getMessage() for record in caplog.records])
+        clock.now += 20
+    assert [[], [], ["Not ready: broker: ConnectionError: the broker is away"]] == warned
+
+
 def test_systemd_is_told(clock: Clock, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """systemd gets signs of life and the failure's text; a stuck daemon sends nothing more."""
     broker = Broker()
