@@ -222,6 +222,10 @@ def affinity(host: Host, request: RequestSpec, world: Context) -> bool:
     if "affinity" not in request.group_policies:
         return True
     others = request.group_members - set(request.instance_uuids)
+    for uuid in {uuid for uuid, _host in request.group_places} - set(request.instance_uuids):
+        if len({host for other, host in request.group_places if other == uuid}) > 1:
+            # It moves: nobody knows yet where the group will be.
+            return False
     hosts = {*request.group_hosts, *world.picked, *(world.placed[uuid] for uuid in others if uuid in world.placed)}
     return not hosts or host.host in hosts
 
