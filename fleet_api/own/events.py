@@ -164,7 +164,7 @@ class Events:
         known: set[tuple[str, int]] = {(each["kind"], each["id"]) for each in earlier}
         hosts: dict[str, tuple[str, str]] | None = None
         has_gone = request.env.get(_GONE, lambda: False)
-        quiet = 0
+        quiet, is_away = 0, False
         for look in itertools.count():
             lines: list[str] = []
             if look and look % _AUTHORISE_EVERY == 0:
@@ -182,11 +182,16 @@ class Events:
                 position = found["position"]
                 fresh = [each for each in found["events"] if (each["kind"], each["id"]) not in known]
                 known = {(each["kind"], each["id"]) for each in found["events"]}
+                if is_away:
+                    lines.insert(0, _text("back", {"message": "A conductor answers again."}))
+                    is_away = False
                 lines += _texts(fresh, sees_all, position)
             except (errors.FleetError, oslo_messaging.MessagingException, Fault) as failure:
                 # A Fault: the broker is known to be away, so no conductor was asked.
-                LOG.warning("A stream of events waits for the conductor: %s", failure)
-                lines.append(_text("away", {"message": "The conductor does not answer."}))
+                if not is_away:
+                    LOG.warning("A stream of events waits for the conductor: %s", failure)
+                    lines.append(_text("away", {"message": "The conductor does not answer."}))
+                is_away = True
             quiet = 0 if lines else quiet + 1
             if quiet and quiet % _COMMENT_EVERY == 0:
                 lines.append(": nothing new\n\n")

@@ -38,6 +38,7 @@ class Events {
     this.source = source;
     for (const kind of KINDS) source.addEventListener(kind, (message) => this.add({ ...JSON.parse(message.data), kind }));
     source.addEventListener("away", () => { this.said = "no conductor answers; the stream goes on"; });
+    source.addEventListener("back", () => { this.said = "live"; });
     source.onopen = () => {
       this.isOpened = true;
       this.refused = null;

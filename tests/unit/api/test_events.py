@@ -144,9 +144,10 @@ def test_hosts(conductor: NewsConductor, follow: Callable[..., Any]) -> None:
 def test_a_conductor_that_is_away(
     conductor: NewsConductor, follow: Callable[..., Any], caplog: Any, failure: Exception
 ) -> None:
-    """The stream sends ``away`` and goes on, also if the broker is known to be away."""
-    conductor.news = [failure, answer(EVENT)]
-    assert ["away", "instance"] == [each["event"] for each in follow(2)]
+    """The stream says once that it is away, goes on, also if the broker is known to be away, and says that it is back."""
+    conductor.news = [failure, failure, failure, answer(EVENT)]
+    assert ["away", "back", "instance"] == [each["event"] for each in follow(4)]
+    assert 1 == sum("waits for the conductor" in record.getMessage() for record in caplog.records)
     caplog.clear()
 
 
