@@ -29,7 +29,8 @@ FILTER_OPTS = [
         "scheduler_default_filters",
         default=list(default_plugins.FILTERS),
         deprecated_opts=_later("enabled_filters"),
-        help="Class names of the filters that a host must pass, in this order. Put filters that exclude many hosts first: "
+        help="Class names of the filters that a host must pass, in this order; or dotted paths, such as that of a filter of "
+        "your own which takes the place of a built-in one of the same name. Put filters that exclude many hosts first: "
         "the order affects speed and the reasons of refusals only. An unknown name stops the service at start. A list of "
         "your own replaces the default: a part of a request that no filter judges has no effect.",
     ),
@@ -37,7 +38,8 @@ FILTER_OPTS = [
         "scheduler_additional_filters",
         default=[],
         help="Dotted paths of filter classes, or of functions that return filter classes, that a host must pass besides "
-        "those of scheduler_default_filters, after them. May be given several times.",
+        "those of scheduler_default_filters, after them. May be given several times. Two filters of one class name stop the "
+        "service at start.",
     ),
     cfg.IntOpt(
         "max_io_ops_per_host",

@@ -70,6 +70,32 @@ def matching(base: type[Base], paths: Iterable[str], option: str, built_in: Buil
     return classes
 
 
+def distinct(kind: str, options: Mapping[type, str], advice: str = "") -> None:
+    """Check that no two classes have one name: logs, metrics and explanations tell them apart by it.
+
+    :param kind: "filters" or "weighers", for the message
+    :param options: the option that names each class
+    :raises errors.ConfigError: with the dotted paths of the classes
+    """
+    named: dict[str, list[type]] = {}
+    for cls in options:
+        named.setdefault(cls.__name__, []).append(cls)
+    for name, alike in named.items():
+        if len(alike) > 1:
+            paths = ", ".join(path_of(cls) for cls in alike)
+            number = "two" if len(alike) == 2 else len(alike)
+            reason = (
+                f"is ambiguous: {number} {kind} are named {name}: {paths}. Logs, metrics and 'fleet explain' name them by "
+                f"class only: rename one, or leave it out{advice}"
+            )
+            raise errors.ConfigError(option=options[alike[-1]], reason=reason)
+
+
+def path_of(cls: type) -> str:
+    """Return the dotted path of a class."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
 def subclass(base: type[Base], path: str, option: str) -> type[Base]:
     """Return the class at ``path``. :raises errors.ClassNotFound: it is no subclass of ``base``"""
     found = load(path, option)
@@ -87,7 +113,7 @@ def make(cls: type[Made], conf: cfg.ConfigOpts, option: str) -> Made:
         raise
     except Exception as failed:
         problem = f"{type(failed).__name__}: {failed}"[:_LONGEST_PROBLEM]
-        reason = f"names class {cls.__module__}.{cls.__name__}, whose making raised {problem}"
+        reason = f"names class {path_of(cls)}, whose making raised {problem}"
         raise errors.ConfigError(option=option, reason=reason) from failed
 
 

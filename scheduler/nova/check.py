@@ -103,7 +103,8 @@ def _options(conf: cfg.ConfigOpts, path: str) -> Iterator[Finding]:
 
 
 def _filters(conf: cfg.ConfigOpts, theirs: set[str]) -> Iterator[Finding]:
-    ours = set(conf.scheduler_default_filters)
+    # An entry may be a dotted path.
+    ours = {name.rpartition(".")[2] for name in conf.scheduler_default_filters}
     missing, more = sorted(theirs - ours), sorted(ours - theirs - set(_OURS_ONLY))
     known = loading.available_filters(conf)
     nowhere = [name for name in missing if name not in known]

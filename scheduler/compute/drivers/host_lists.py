@@ -27,24 +27,35 @@ from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.prepared_request import PARSED, PreparedRequest
 from scheduler.engine.weighing.weighing import Scores
+from scheduler.loading import named_classes
+
+_AVAILABLE = "scheduler_available_filters"
 
 
 class Plugins(NamedTuple):
-    """``filters`` and ``weighers`` are those of the configuration; ``available`` are all filters by class name."""
+    """``filters`` and ``weighers`` are those of the configuration; ``available`` are all filter classes by name."""
 
     conf: cfg.ConfigOpts
     filters: Sequence[BaseHostFilter]
     weighers: Sequence[BaseHostWeigher]
-    available: Mapping[str, type[BaseHostFilter]]
+    available: Mapping[str, Sequence[type[BaseHostFilter]]]
 
     def named(self, names: Iterable[str]) -> list[BaseHostFilter]:
-        """:raises errors.FilterNotFound: naming all that are not available"""
+        """Return the filters with these names; a configured one first.
+
+        :raises errors.FilterNotFound: naming all that are not available
+        :raises errors.ConfigError: two available filters that are not configured have the name
+        """
         wanted = [names] if isinstance(names, str) else list(names)
         unknown = [name for name in wanted if name not in self.available]
         if unknown:
             raise errors.FilterNotFound(filter_name=", ".join(unknown))
         ready = {type(each).__name__: each for each in self.filters}
-        return [ready.get(name) or self.available[name].from_conf(self.conf) for name in wanted]
+        return [ready.get(name) or self._made(self.available[name]) for name in wanted]
+
+    def _made(self, alike: Sequence[type[BaseHostFilter]]) -> BaseHostFilter:
+        named_classes.distinct("filters", dict.fromkeys(alike, _AVAILABLE))
+        return named_classes.make(alike[0], self.conf, _AVAILABLE)
 
 
 class HostLists:

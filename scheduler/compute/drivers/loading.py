@@ -6,6 +6,8 @@ Called by :mod:`scheduler.compute.drivers.driver_loading`, and by plans for the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oslo_config import cfg
 
 from fleet import errors
@@ -19,24 +21,24 @@ from scheduler.loading import named_classes, plugin_files
 from scheduler.why import refusal
 
 _BUILT_IN = {"scheduler.filters.": filters.CLASSES, "scheduler.weights.": weights.CLASSES}
+_AVAILABLE, _DEFAULT = "scheduler_available_filters", "scheduler_default_filters"
+_ADDITIONAL = "scheduler_additional_filters"
+_TO_REPLACE = f". To run one in place of a built-in filter, write its dotted path into {_DEFAULT} instead of the name"
 
 
 def load_filters(conf: cfg.ConfigOpts) -> list[filters.BaseHostFilter]:
     """The filters of ``scheduler_default_filters``, then those of ``scheduler_additional_filters``, each made once.
 
     :raises errors.FilterNotFound: naming all that are not available
-    :raises errors.ClassNotFound: a path of one of the other two options leads to no filter
+    :raises errors.ClassNotFound: a dotted path leads to no filter
+    :raises errors.ConfigError: two filters have one name
     """
     plugin_files.install(conf)
-    available = _available(conf)
-    wanted = list(conf.scheduler_default_filters)
-    wanted += [name for name in _classes(conf, "scheduler_additional_filters") if name not in wanted]
-    unknown = [name for name in wanted if name not in available]
-    if unknown:
-        raise errors.FilterNotFound(filter_name=", ".join(unknown))
-    option = "scheduler_default_filters"
-    made = {name: named_classes.make(available[name], conf, option) for name in dict.fromkeys(wanted)}
-    return [made[name] for name in wanted]
+    default, additional = _default(conf), _classes(conf, _ADDITIONAL)
+    options = dict.fromkeys(default, _DEFAULT) | dict.fromkeys(additional, _ADDITIONAL)
+    named_classes.distinct("filters", options, _TO_REPLACE)
+    made = {cls: named_classes.make(cls, conf, _DEFAULT) for cls in options}
+    return [made[cls] for cls in (*default, *(cls for cls in options if cls not in default))]
 
 
 def load_weighers(conf: cfg.ConfigOpts) -> list[weights.BaseHostWeigher]:
@@ -44,6 +46,7 @@ def load_weighers(conf: cfg.ConfigOpts) -> list[weights.BaseHostWeigher]:
     plugin_files.install(conf)
     option = "scheduler_weight_classes"
     classes = named_classes.matching(weights.BaseHostWeigher, conf.scheduler_weight_classes, option, _BUILT_IN)
+    named_classes.distinct("weighers", dict.fromkeys(classes, option))
     return [named_classes.make(cls, conf, option) for cls in classes]
 
 
@@ -57,19 +60,38 @@ def available_filters(conf: cfg.ConfigOpts) -> frozenset[str]:
     return frozenset(_available(conf))
 
 
-def _available(conf: cfg.ConfigOpts) -> dict[str, type[filters.BaseHostFilter]]:
-    return _classes(conf, "scheduler_available_filters") | _classes(conf, "scheduler_additional_filters")
+def _available(conf: cfg.ConfigOpts) -> dict[str, list[type[filters.BaseHostFilter]]]:
+    """Return the classes by name. Several may have one name, as long as the configuration does not choose by it."""
+    named: dict[str, list[type[filters.BaseHostFilter]]] = {}
+    for cls in dict.fromkeys([*_classes(conf, _AVAILABLE), *_classes(conf, _ADDITIONAL)]):
+        named.setdefault(cls.__name__, []).append(cls)
+    return named
 
 
-def _classes(conf: cfg.ConfigOpts, option: str) -> dict[str, type[filters.BaseHostFilter]]:
-    classes = named_classes.matching(filters.BaseHostFilter, conf[option], option, _BUILT_IN)
-    return {cls.__name__: cls for cls in classes}
+def _default(conf: cfg.ConfigOpts) -> list[type[filters.BaseHostFilter]]:
+    """Return the classes of ``scheduler_default_filters``; all of one name if several have it."""
+    available, wanted = _available(conf), conf[_DEFAULT]
+    unknown = [name for name in wanted if name not in available and "." not in name]
+    if unknown:
+        raise errors.FilterNotFound(filter_name=", ".join(unknown))
+    found = [_matching([name], _DEFAULT) if "." in name else available[name] for name in wanted]
+    return [cls for classes in found for cls in classes]
+
+
+def _classes(conf: cfg.ConfigOpts, option: str) -> list[type[filters.BaseHostFilter]]:
+    return _matching(conf[option], option)
+
+
+def _matching(paths: Sequence[str], option: str) -> list[type[filters.BaseHostFilter]]:
+    return named_classes.matching(filters.BaseHostFilter, paths, option, _BUILT_IN)
 
 
 def load_pipeline(conf: cfg.ConfigOpts, domain: Domain = VIRTUAL_MACHINES) -> Pipeline:
     """Return the pipeline that the configuration describes. :raises errors.ConfigError: a name leads nowhere"""
     configured = load_filters(conf)
-    kinds = {type(each) for each in configured}
+    kinds = [type(each) for each in configured]
+    always = (*domain.defaults.restrictions, *domain.defaults.closing)
+    named_classes.distinct("filters", dict.fromkeys([*always, *kinds], _DEFAULT))
     return Pipeline(
         domain=domain,
         filters=[

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -24,6 +24,8 @@ from scheduler.volumes.filters.restrictions import BackendUpFilter, WantedBacken
 from scheduler.why import refusal
 
 Base = TypeVar("Base", bound=plugins.Plugin)
+#: Filters that run before those of the configuration.
+_ALWAYS: tuple[type[plugins.BaseHostFilter[Any]], ...] = (WantedBackendFilter, BackendUpFilter)
 #: Names by which cinder's configurations know a built-in class.
 _OTHER_NAMES: Mapping[str, str] = {"RetryFilter": "IgnoreAttemptedHostsFilter"}
 #: Cinder's classes have the same names here: filters and weighers in packages, drivers in modules of the same names.
@@ -36,11 +38,13 @@ DRIVERS: Mapping[str, str] = {
 
 
 def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
-    """Return the pipeline that the configuration describes. :raises errors.ClassNotFound: a name leads nowhere"""
+    """Return the pipeline that the configuration describes. :raises errors.ConfigError: a name leads nowhere"""
     plugin_files.install(conf)
     options = conf.volume
     chosen = _classes(options, "scheduler_default_filters", plugins.BaseHostFilter, filters.CLASSES)
     raters = _classes(options, "scheduler_default_weighers", plugins.BaseHostWeigher, weights.CLASSES)
+    named_classes.distinct("filters", dict.fromkeys([*_ALWAYS, *chosen], "[volume] scheduler_default_filters"))
+    named_classes.distinct("weighers", dict.fromkeys(raters, "[volume] scheduler_default_weighers"))
     lottery = options.scheduler_weight_handler == "stochastic"
     return Pipeline(
         # The chances of a lottery are raw weights.
@@ -49,7 +53,7 @@ def load_pipeline(conf: cfg.ConfigOpts) -> Pipeline:
         else POOLS,
         # What the request names comes first: pools that it does not want explain nothing.
         filters=[
-            *cast("Sequence[plugins.BaseHostFilter]", (WantedBackendFilter(), BackendUpFilter.from_conf(conf))),
+            *(cls.from_conf(conf) for cls in _ALWAYS),
             *(named_classes.make(each, conf, "[volume] scheduler_default_filters") for each in chosen),
         ],
         weighers=[named_classes.make(each, conf, "[volume] scheduler_default_weighers") for each in raters],

@@ -11,9 +11,13 @@ from scheduler.compute.drivers import driver_loading, loading
 from scheduler.compute.drivers.caching_scheduler import CachingScheduler
 from scheduler.compute.drivers.chance import ChanceScheduler
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
+from tests.unit.scheduler import plugins_of_one_name
 from tests.unit.scheduler.plugins import configuration
 
 HERE = "tests.unit.scheduler.plugins"
+ALIKE = "tests.unit.scheduler.plugins_of_one_name"
+RAM = "scheduler.compute.filters.ram.RamFilter"
+ALL = "scheduler.filters.all_filters"
 
 
 def names(made):
@@ -64,6 +68,76 @@ def test_filters_besides_the_default_ones():
     default = names(loading.load_filters(configuration()))
     conf = configuration(scheduler_additional_filters=[f"{HERE}.SpecifiedHostFilter", "scheduler.filters.RamFilter"])
     assert [*default, "SpecifiedHostFilter"] == names(loading.load_filters(conf))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        (
+            "two additional ones",
+            {"scheduler_additional_filters": [f"{HERE}.SpecifiedHostFilter", f"{ALIKE}.SpecifiedHostFilter"]},
+            "Option scheduler_additional_filters is ambiguous: two filters are named SpecifiedHostFilter: "
+            f"{HERE}.SpecifiedHostFilter, {ALIKE}.SpecifiedHostFilter. ",
+        ),
+        (
+            "an additional one, and a built-in one",
+            {"scheduler_additional_filters": [f"{ALIKE}.RamFilter"]},
+            f"Option scheduler_additional_filters is ambiguous: two filters are named RamFilter: {RAM}, {ALIKE}.RamFilter. ",
+        ),
+        (
+            "an available one, and a built-in one",
+            {"scheduler_available_filters": [ALL, f"{ALIKE}.RamFilter"]},
+            f"Option scheduler_default_filters is ambiguous: two filters are named RamFilter: {RAM}, {ALIKE}.RamFilter. ",
+        ),
+        (
+            "a name and a path",
+            {"scheduler_default_filters": ["RamFilter", f"{ALIKE}.RamFilter"]},
+            f"Option scheduler_default_filters is ambiguous: two filters are named RamFilter: {RAM}, {ALIKE}.RamFilter. ",
+        ),
+    ],
+)
+def test_two_filters_of_one_name(name, options, expected):
+    """Neither is left out in silence: the message has both paths, and how to replace a built-in filter."""
+    with pytest.raises(errors.ConfigError) as refused:
+        loading.load_filters(configuration(**options))
+    assert refused.value.message.startswith(expected), name
+    assert "write its dotted path into scheduler_default_filters instead of the name" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scheduler_default_filters": ["RetryFilter", f"{ALIKE}.RamFilter"]},
+        {"scheduler_default_filters": ["RetryFilter"], "scheduler_additional_filters": [f"{ALIKE}.RamFilter"]},
+        {"scheduler_default_filters": ["RetryFilter", "RamFilter"], "scheduler_available_filters": [
+            "scheduler.filters.RetryFilter", f"{ALIKE}.RamFilter", f"{ALIKE}.RamFilter"]},
+    ],
+)  # fmt: skip
+def test_a_filter_in_place_of_a_built_in_one(options):
+    """It is replaced where the configuration leaves it out and names another one by its path."""
+    made = loading.load_filters(configuration(**options))
+    assert [filters.RetryFilter, plugins_of_one_name.RamFilter] == [type(each) for each in made]
+
+
+def test_names_that_nobody_chooses():
+    """A filter may be available that has the name of another one; a driver that asks for that name is refused."""
+    conf = configuration(scheduler_available_filters=[ALL, f"{ALIKE}.ExactRamFilter"])
+    plugins = loading.load_plugins(conf)
+    assert [filters.RamFilter] == [type(each) for each in plugins.named(["RamFilter"])]
+    with pytest.raises(
+        errors.ConfigError, match=r"scheduler_available_filters is ambiguous: .* named ExactRamFilter: "
+    ):
+        plugins.named(["ExactRamFilter"])
+
+
+def test_two_weighers_of_one_name():
+    """One class that is named twice counts twice; two classes cannot be told apart."""
+    conf = configuration(scheduler_weight_classes=["scheduler.weights.all_weighers", "scheduler.weights.RAMWeigher"])
+    assert len(weights.CLASSES) + 1 == len(loading.load_weighers(conf))
+    conf = configuration(scheduler_weight_classes=["scheduler.weights.all_weighers", f"{ALIKE}.RAMWeigher"])
+    expected = "Option scheduler_weight_classes is ambiguous: two weighers are named RAMWeigher: "
+    with pytest.raises(errors.ConfigError, match=f"{expected}scheduler.compute.*, {ALIKE}.RAMWeigher"):
+        loading.load_weighers(conf)
 
 
 def test_a_path_of_a_further_filter_that_leads_nowhere():

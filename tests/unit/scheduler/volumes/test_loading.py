@@ -21,6 +21,7 @@ from tests.unit.scheduler.volumes.pools import Pool, cache, decided, request
 from tests.unit.scheduler.volumes.test_plugins import ByBackendPasses, Older
 
 HERE = "tests.unit.scheduler.volumes.test_plugins"
+ALIKE = "tests.unit.scheduler.plugins_of_one_name"
 
 
 def configuration(**options: Any) -> cfg.ConfigOpts:
@@ -72,6 +73,33 @@ def test_wrong_names(options: dict[str, Any], expected: str) -> None:
     """The message has the option and all names that are not known."""
     with pytest.raises(errors.ClassNotFound, match=expected):
         checks.check_domains(configuration(**options))
+
+
+@pytest.mark.parametrize(
+    ("option", "chosen", "expected"),
+    [
+        (
+            "scheduler_default_filters",
+            ["CapacityFilter", f"{ALIKE}.CapacityFilter"],
+            "two filters are named CapacityFilter",
+        ),
+        ("scheduler_default_filters", ["scheduler.volumes.filters.restrictions.BackendUpFilter"], ""),
+        (
+            "scheduler_default_weighers",
+            ["CapacityWeigher", f"{ALIKE}.CapacityWeigher"],
+            "two weighers are named Capacity",
+        ),
+        ("scheduler_default_filters", [f"{ALIKE}.CapacityFilter"], ""),
+    ],
+)
+def test_two_of_one_name(option: str, chosen: list[str], expected: str) -> None:
+    """They cannot be told apart. One in place of a built-in one is named by its path."""
+    conf = configuration(**{option: chosen})
+    if not expected:
+        assert chosen[0].endswith(type(loading.load_pipeline(conf).filters[-1]).__name__)
+        return
+    with pytest.raises(errors.ConfigError, match=f"{option} is ambiguous: {expected}.*{ALIKE}"):
+        loading.load_pipeline(conf)
 
 
 @pytest.mark.parametrize(
