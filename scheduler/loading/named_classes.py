@@ -58,7 +58,7 @@ def matching(base: type[Base], paths: Iterable[str], option: str, built_in: Buil
     :raises errors.ClassNotFound: a path leads to nothing of the kind
     """
     classes: list[type[Base]] = []
-    for path in paths:
+    for path in entries(paths):
         found = load(path, option, built_in)
         if inspect.isclass(found) and issubclass(found, base) and not found.__name__.startswith("_"):
             classes.append(found)
@@ -68,6 +68,11 @@ def matching(base: type[Base], paths: Iterable[str], option: str, built_in: Buil
             reason = f"it is neither a public subclass of {base.__name__} nor a function that returns some"
             raise errors.ClassNotFound(option=option, class_name=path, reason=reason)
     return classes
+
+
+def entries(values: Iterable[str]) -> list[str]:
+    """Return the entries of an option that lists names. Without the empty ones, such as the one of an emptied option."""
+    return [value for value in values if value.strip()]
 
 
 def distinct(kind: str, options: Mapping[type, str], advice: str = "") -> None:

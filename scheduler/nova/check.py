@@ -104,7 +104,7 @@ def _options(conf: cfg.ConfigOpts, path: str) -> Iterator[Finding]:
 
 def _filters(conf: cfg.ConfigOpts, theirs: set[str]) -> Iterator[Finding]:
     # An entry may be a dotted path.
-    ours = {name.rpartition(".")[2] for name in conf.scheduler_default_filters}
+    ours = {name.rpartition(".")[2] for name in conf.scheduler_default_filters if name}
     missing, more = sorted(theirs - ours), sorted(ours - theirs - set(_OURS_ONLY))
     known = loading.available_filters(conf)
     nowhere = [name for name in missing if name not in known]

@@ -37,7 +37,7 @@ def load_filters(conf: cfg.ConfigOpts) -> list[filters.BaseHostFilter]:
     default, additional = _default(conf), _classes(conf, _ADDITIONAL)
     options = dict.fromkeys(default, _DEFAULT) | dict.fromkeys(additional, _ADDITIONAL)
     named_classes.distinct("filters", options, _TO_REPLACE)
-    made = {cls: named_classes.make(cls, conf, _DEFAULT) for cls in options}
+    made = {cls: named_classes.make(cls, conf, option) for cls, option in options.items()}
     return [made[cls] for cls in (*default, *(cls for cls in options if cls not in default))]
 
 
@@ -70,7 +70,7 @@ def _available(conf: cfg.ConfigOpts) -> dict[str, list[type[filters.BaseHostFilt
 
 def _default(conf: cfg.ConfigOpts) -> list[type[filters.BaseHostFilter]]:
     """Return the classes of ``scheduler_default_filters``; all of one name if several have it."""
-    available, wanted = _available(conf), conf[_DEFAULT]
+    available, wanted = _available(conf), named_classes.entries(conf[_DEFAULT])
     unknown = [name for name in wanted if name not in available and "." not in name]
     if unknown:
         raise errors.FilterNotFound(filter_name=", ".join(unknown))

@@ -76,7 +76,7 @@ def load_driver_class(conf: cfg.ConfigOpts) -> type[Scheduler]:
 
 def _classes(options: Any, option: str, base: type[Base], built_in: Sequence[type[Base]]) -> list[type[Base]]:
     known = {cls.__name__: cls for cls in built_in}
-    wanted = [_OTHER_NAMES.get(name, name) for name in options[option]]
+    wanted = [_OTHER_NAMES.get(name, name) for name in named_classes.entries(options[option])]
     unknown = [name for name in wanted if name not in known and "." not in name]
     if unknown:
         reason = f"known are {', '.join(known)}, and dotted paths of classes of your own"

@@ -41,6 +41,16 @@ class RaisingFilter(filters.BaseHostFilter):
         return True
 
 
+class UnmakeableFilter(filters.BaseHostFilter):
+    """Cannot be made."""
+
+    def __init__(self):
+        raise LookupError("no licence")
+
+    def host_passes(self, host_state, filter_properties):
+        return True
+
+
 class _Hidden(filters.BaseHostFilter):
     pass
 

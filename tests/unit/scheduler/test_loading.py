@@ -130,6 +130,43 @@ def test_names_that_nobody_chooses():
         plugins.named(["ExactRamFilter"])
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"scheduler_additional_filters": [f"{HERE}.UnmakeableFilter"]}, "scheduler_additional_filters"),
+        ({"scheduler_default_filters": [f"{HERE}.UnmakeableFilter"]}, "scheduler_default_filters"),
+        (
+            {
+                "scheduler_available_filters": [f"{HERE}.UnmakeableFilter"],
+                "scheduler_default_filters": ["UnmakeableFilter"],
+            },
+            "scheduler_default_filters",
+        ),
+    ],
+)
+def test_a_filter_that_cannot_be_made(options, expected):
+    """The message names the option that chose it."""
+    with pytest.raises(errors.ConfigError) as refused:
+        loading.load_filters(configuration(**options))
+    assert (
+        f"Option {expected} names class {HERE}.UnmakeableFilter, whose making raised LookupError: no licence"
+        == refused.value.message
+    )
+
+
+def test_empty_entries(tmp_path):
+    """An emptied option, and a comma at the end of a line, name nothing."""
+    path = tmp_path / "fleet.conf"
+    path.write_text(
+        "[DEFAULT]\nscheduler_additional_filters =\nscheduler_available_filters =\n"
+        f"scheduler_available_filters = {ALL}\nscheduler_default_filters = RamFilter,,RetryFilter,\n"
+        "scheduler_weight_classes = scheduler.weights.RAMWeigher,\n"
+    )
+    conf = configuration(path)
+    assert ["RamFilter", "RetryFilter"] == names(loading.load_filters(conf))
+    assert ["RAMWeigher"] == names(loading.load_weighers(conf))
+
+
 def test_two_weighers_of_one_name():
     """One class that is named twice counts twice; two classes cannot be told apart."""
     conf = configuration(scheduler_weight_classes=["scheduler.weights.all_weighers", "scheduler.weights.RAMWeigher"])

@@ -89,14 +89,14 @@ def test_wrong_names(options: dict[str, Any], expected: str) -> None:
             ["CapacityWeigher", f"{ALIKE}.CapacityWeigher"],
             "two weighers are named Capacity",
         ),
-        ("scheduler_default_filters", [f"{ALIKE}.CapacityFilter"], ""),
+        ("scheduler_default_filters", ["", f"{ALIKE}.CapacityFilter"], ""),
     ],
 )
 def test_two_of_one_name(option: str, chosen: list[str], expected: str) -> None:
-    """They cannot be told apart. One in place of a built-in one is named by its path."""
+    """They cannot be told apart. One in place of a built-in one is named by its path. An empty entry is none."""
     conf = configuration(**{option: chosen})
     if not expected:
-        assert chosen[0].endswith(type(loading.load_pipeline(conf).filters[-1]).__name__)
+        assert chosen[-1].endswith(type(loading.load_pipeline(conf).filters[-1]).__name__)
         return
     with pytest.raises(errors.ConfigError, match=f"{option} is ambiguous: {expected}.*{ALIKE}"):
         loading.load_pipeline(conf)
