@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 from oslo_config import cfg
 
 from fleet import errors, plugins
-from scheduler.loading import plugin_files
+from scheduler.loading import plugin_files, plugin_methods
 
 Base = TypeVar("Base")
 
@@ -111,15 +111,22 @@ def subclass(base: type[Base], path: str, option: str) -> type[Base]:
 
 
 def make(cls: type[Made], conf: cfg.ConfigOpts, option: str) -> Made:
-    """Return a plugin of the class. :raises errors.ConfigError: its constructor raises an error, such as for an option"""
+    """Return a plugin of the class.
+
+    :raises errors.ConfigError: its constructor raises an error, such as for an option, or it lacks the method to call
+    """
     try:
-        return cls.from_conf(conf)
+        made = cls.from_conf(conf)
     except errors.FleetError:
         raise
     except Exception as failed:
         problem = f"{type(failed).__name__}: {failed}"[:_LONGEST_PROBLEM]
         reason = f"names class {path_of(cls)}, whose making raised {problem}"
         raise errors.ConfigError(option=option, reason=reason) from failed
+    fault = plugin_methods.fault(made)
+    if fault:
+        raise errors.ConfigError(option=option, reason=f"names class {path_of(cls)}, {fault}")
+    return made
 
 
 def load(path: str, option: str, built_in: BuiltIn | None = None) -> object:

@@ -147,11 +147,12 @@ def _ours(plugin: object, question: Callable[..., object]) -> bool:
 
 def is_ours(plugin: object) -> bool:
     """Return True for a plugin that comes with the scheduler."""
-    return _is_our_type(type(plugin))  # type: ignore[arg-type]  # a class is hashable
+    return is_our_class(type(plugin))  # type: ignore[arg-type]  # a class is hashable
 
 
 @functools.cache
-def _is_our_type(each: type) -> bool:
+def is_our_class(each: type) -> bool:
+    """Return True for a class that comes with the scheduler."""
     return _is_ours(each.__module__)
 
 
@@ -184,7 +185,7 @@ class Supervision:
         watch = self._watch
         started = watch.clock()
         try:
-            ours = _is_our_type(type(plugin))  # type: ignore[arg-type]  # a class is hashable
+            ours = is_our_class(type(plugin))  # type: ignore[arg-type]  # a class is hashable
             answer = question(*about) if ours else watch.answer(kind, plugin, question, *about)
         except errors.FleetError:
             raise
