@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of a scheduler: it chose no host, or not enough of them. Called by :mod:`fleet.errors`."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from fleet.errors.base import FleetError
 from fleet.reasons import Reason
@@ -35,12 +36,13 @@ class MaxRetriesExceeded(NoValidHost):
 class PluginFailed(FleetError):
     """A filter or weigher raised an exception, or returned a value that is not allowed.
 
-    ``plugin`` is its class, ``problem`` is what happened. Correct the plugin, remove it from the configuration, or set
-    ``scheduler_filter_error_policy`` to skip.
+    ``plugin`` is its class, ``problem`` is what happened, and where in its code. Correct the plugin, remove it from the
+    configuration, or set ``scheduler_filter_error_policy`` to skip.
     """
 
     reason_code = Reason.MISCONFIGURED
     template = "{kind} {plugin} failed: {problem}"
+    hidden: ClassVar[Mapping[str, object]] = {"problem": "an administrator sees where and why"}
     kind: str
     plugin: str
     problem: str

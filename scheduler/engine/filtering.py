@@ -17,7 +17,7 @@ from scheduler.engine.hosts.claim_limits import ColumnLimits
 from scheduler.engine.names import Properties, Request, Wire
 from scheduler.engine.plugins import BaseHostFilter, ColumnFilter, is_column_filter
 from scheduler.engine.prepared_request import PreparedRequest
-from scheduler.engine.supervision.supervision import WrongAnswer
+from scheduler.engine.supervision.failures import WrongAnswer
 
 #: In ``dropped_by``, in place of a filter's number: the host is not considered, or has passed all filters.
 ABSENT = -2

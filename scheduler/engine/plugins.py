@@ -19,7 +19,8 @@ from oslo_config import cfg
 from fleet.reasons import Reason
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.names import HostState, Properties, RequestT, Wire
-from scheduler.engine.supervision.supervision import WrongAnswer, is_ours
+from scheduler.engine.supervision.failures import WrongAnswer
+from scheduler.engine.supervision.supervision import is_ours
 
 
 class OneHost(Protocol):

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from scheduler.engine import plugins
-from scheduler.engine.supervision.supervision import is_our_class, is_ours
+from scheduler.engine.supervision.failures import is_our_class
+from scheduler.engine.supervision.supervision import is_ours
 
 
 class _Kind(NamedTuple):

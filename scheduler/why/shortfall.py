@@ -14,7 +14,7 @@ import numpy
 
 from fleet import capacity
 from fleet.json_codec import JSONObject
-from scheduler.engine.supervision.supervision import WrongAnswer
+from scheduler.engine.supervision.failures import WrongAnswer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,29 +9,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from oslo_log import log as logging
 
 from fleet import errors
-from scheduler.engine.supervision import plugin_thread
+from scheduler.engine.supervision import failures, plugin_thread
+from scheduler.engine.supervision.failures import Hangs, WrongAnswer, is_our_class, is_our_module
 
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 FAIL = "fail"
 SKIP = "skip"
-#: One plugin is complained of this often at most, per kind of complaint.
+#: One plugin is complained of this often at most, for slowness and for each kind and place of an error.
 QUIET_S = 60.0
-_LONGEST_PROBLEM = 200
+#: Complaints that are remembered; the one that was said longest ago is forgotten first.
+MOST_COMPLAINTS = 256
 _SLOW = "slow"
-_PACKAGE = "scheduler"
-
-
-class WrongAnswer(TypeError):
-    """A filter or weigher returned something that it must not return. The message says what."""
 
 
 @dataclasses.dataclass
@@ -40,10 +38,6 @@ class _Complaints:
 
     last_s: float = -math.inf
     kept_back: int = 0
-
-
-class Hangs(Exception):
-    """A plugin has not answered within the time limit. The message says for how long."""
 
 
 class PluginWatch:
@@ -69,7 +63,9 @@ class PluginWatch:
         self.clock = clock
         self.limit_s = limit_s
         self._askers = plugin_thread.Askers()
-        self._complaints: dict[tuple[str, str], _Complaints] = {}
+        #: By plugin and what it did, in the order in which it was last logged. ``_lock`` guards it.
+        self._complaints: dict[tuple[str, Hashable], _Complaints] = {}
+        self._lock = threading.Lock()
         #: Classes of plugins that hang: since when. A domain may make a plugin anew for each request.
         self._hanging: dict[type, float] = {}
 
@@ -97,14 +93,18 @@ class PluginWatch:
         answer: Answer = asked.answer()
         return answer
 
-    def may_complain(self, plugin: str, about: str) -> tuple[bool, int]:
+    def may_complain(self, plugin: str, about: Hashable) -> tuple[bool, int]:
         """Return whether to log now, and how many log lines were suppressed since the last."""
-        complaints = self._complaints.setdefault((plugin, about), _Complaints())
-        if self.clock() - complaints.last_s < QUIET_S:
-            complaints.kept_back += 1
-            return False, 0
-        kept_back, complaints.kept_back, complaints.last_s = complaints.kept_back, 0, self.clock()
-        return True, kept_back
+        with self._lock:
+            complaints = self._complaints.get((plugin, about)) or _Complaints()
+            if self.clock() - complaints.last_s < QUIET_S:
+                complaints.kept_back += 1
+                return False, 0
+            self._complaints.pop((plugin, about), None)
+            self._complaints[plugin, about] = _Complaints(self.clock())
+            if len(self._complaints) > MOST_COMPLAINTS:
+                del self._complaints[next(iter(self._complaints))]
+            return True, complaints.kept_back
 
     def _complain_of_waiting(self, kind: str, plugin: object, asked: plugin_thread.Question) -> None:
         name = type(plugin).__name__
@@ -142,22 +142,12 @@ def _ours(plugin: object, question: Callable[..., object]) -> bool:
     if is_ours(plugin):
         return True
     function = getattr(question, "__func__", None)
-    return function is not None and question.__self__ is plugin and _is_ours(function.__module__)  # type: ignore[attr-defined]
+    return function is not None and question.__self__ is plugin and is_our_module(function.__module__)  # type: ignore[attr-defined]
 
 
 def is_ours(plugin: object) -> bool:
     """Return True for a plugin that comes with the scheduler."""
     return is_our_class(type(plugin))  # type: ignore[arg-type]  # a class is hashable
-
-
-@functools.cache
-def is_our_class(each: type) -> bool:
-    """Return True for a class that comes with the scheduler."""
-    return _is_ours(each.__module__)
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == _PACKAGE
 
 
 class Supervision:
@@ -205,13 +195,14 @@ class Supervision:
         try:
             return self._watch.answer("Filter", plugin, question, *about)
         except Exception as failure:
-            LOG.warning("Filter %s could not explain its no: it %s", type(plugin).__name__, _problem(failure))
+            problem = failures.problem(failure, plugin)
+            LOG.warning("Filter %s could not explain its no: it %s", type(plugin).__name__, problem)
             return None
 
     def _failed(self, kind: str, plugin: object, failure: Exception) -> None:
         """:raises errors.PluginFailed: unless the policy is to skip"""
         name = type(plugin).__name__
-        problem = _problem(failure)
+        problem = failures.problem(failure, plugin)
         if not isinstance(failure, Hangs):  # which is logged already
             self._complain(kind, name, problem, failure)
         if not self._watch.skips:
@@ -220,7 +211,7 @@ class Supervision:
         self._remarks[f"failed {name}"] = f"{kind} {name} was skipped: it {problem}."
 
     def _complain(self, kind: str, name: str, problem: str, failure: Exception) -> None:
-        now, kept_back = self._watch.may_complain(name, "failed")
+        now, kept_back = self._watch.may_complain(name, failures.key(failure))
         if now:
             # A wrong answer has no traceback worth showing: it was raised here.
             trace = None if isinstance(failure, WrongAnswer) else failure
@@ -239,14 +230,6 @@ class Supervision:
                 self._watch.slow_ms,
                 more(kept_back),
             )
-
-
-def _problem(failure: Exception) -> str:
-    """Return the problem in a few words on one line."""
-    said = " ".join(str(failure).split())[:_LONGEST_PROBLEM]
-    if isinstance(failure, (WrongAnswer, Hangs)):
-        return said
-    return f"raised {type(failure).__name__}: {said}" if said else f"raised {type(failure).__name__}"
 
 
 def more(kept_back: int) -> str:

@@ -14,7 +14,8 @@ import numpy
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.plugins import BaseHostWeigher, WeighedHost, is_column_weigher, is_single_column
 from scheduler.engine.prepared_request import PreparedRequest
-from scheduler.engine.supervision.supervision import WrongAnswer, is_ours
+from scheduler.engine.supervision.failures import WrongAnswer
+from scheduler.engine.supervision.supervision import is_ours
 from scheduler.engine.weighing import normalise
 
 _MOST = 1e100

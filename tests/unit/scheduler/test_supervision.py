@@ -157,7 +157,7 @@ def test_a_refusal_names_what_was_skipped():
     made = decided(
         SometimesBad(boom), PluginWatch("skip"), request({"memory_mb": 8192}, count=2, scheduler_hints={"bad": 1})
     )
-    assert "Filter SometimesBad was skipped: it raised KeyError: 'gpu'." in made.reason
+    assert "Filter SometimesBad was skipped: it raised KeyError: 'gpu' at test_supervision.py:" in made.reason
 
 
 @pytest.mark.parametrize("policy", ["fail", "skip"])
