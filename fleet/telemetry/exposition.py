@@ -15,26 +15,22 @@ from fleet import states
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
 
-#: How the names of a daemon's own metrics begin.
-_OWN: Mapping[str, str] = {
-    "fleet-conductor": "fleet_conductor_",
-    "fleet-scheduler": "fleet_scheduler_",
-    "fleet-compute": "fleet_compute_",
-}
-#: What begins with one of the names above, and other daemons have, too.
-_DAEMONS = ("fleet-volume", "fleet-api", *_OWN)
+#: The process of a trial, which has all services.
+_ALL = "all"
 
 
 class Exposition:
     """The metrics of one daemon, for ``prometheus_client.generate_latest``.
 
-    :param daemon: its name. Any other name, such as that of a process with all services: all metrics are shown
+    :param daemon: its name. None, or "all": the process has all services, and shows all metrics
     """
 
     def __init__(self, daemon: object = None) -> None:
-        self._foreign = tuple(begin for of, begin in _OWN.items() if daemon in _DAEMONS and of != daemon)
-        for of, expect in _EXPECTED.items():
-            if daemon == of or daemon not in _DAEMONS:
+        served = _EXPECTED.keys() if daemon in (None, _ALL) else {daemon}
+        # The names of a daemon's own metrics begin with its name.
+        self._foreign = tuple(f"{each}_".replace("-", "_") for each in _EXPECTED if each not in served)
+        for each, expect in _EXPECTED.items():
+            if each in served:
                 expect()
 
     def collect(self) -> Iterator[prometheus_client.Metric]:
@@ -64,6 +60,7 @@ def _expect_guests() -> None:
         metrics.CLAIMS.labels(result)
 
 
+#: Makes the counters that alerts watch, of each daemon that has metrics of its own.
 _EXPECTED: Mapping[str, Callable[[], None]] = {
     "fleet-conductor": _expect_builds,
     "fleet-scheduler": _expect_decisions,

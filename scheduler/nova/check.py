@@ -21,6 +21,7 @@ from fleet.db.nova.database import NovaDatabase
 from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.driver import Scheduler
+from scheduler.loading import named_classes
 from scheduler.nova import comparison, nova_options, service
 from scheduler.nova import conf as nova_conf
 from scheduler.nova.nova_filters import NovaFilters
@@ -104,7 +105,7 @@ def _options(conf: cfg.ConfigOpts, path: str) -> Iterator[Finding]:
 
 def _filters(conf: cfg.ConfigOpts, theirs: set[str]) -> Iterator[Finding]:
     # An entry may be a dotted path.
-    ours = {name.rpartition(".")[2] for name in conf.scheduler_default_filters if name}
+    ours = {name.rpartition(".")[2] for name in named_classes.entries(conf.scheduler_default_filters)}
     missing, more = sorted(theirs - ours), sorted(ours - theirs - set(_OURS_ONLY))
     known = loading.available_filters(conf)
     nowhere = [name for name in missing if name not in known]

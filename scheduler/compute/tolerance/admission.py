@@ -172,10 +172,10 @@ class Admission:
         """Put the picks into the plans, and return why they break a promise; None if they do not.
 
         Picks that break a promise are in no plan if its policy bars them. All others are in the plans of the losses that
-        would be survived: a weaker promise that is broken anyway does not undo a stricter one.
+        would be survived: a weaker promise that is broken anyway does not undo a stricter one. Alternates that would break a
+        promise are dropped: an agent that refuses a pick sends it on without asking again.
 
         :param barring: the weakest policy that bars a pick
-        Alternates that would break a promise are dropped: an agent that refuses a pick sends it on without asking again.
         """
         with self._lock:
             guard = self._guard
@@ -337,8 +337,10 @@ class Admission:
             if has_hardware(request):
                 taken.update(guard.nodes_with_hardware(of_several=not is_last))
             taken.update(guard.nodes_for_members(requests.apart_in(request)))
-            unseen = guard.unseen_hosts(policy, sorted(self._fleet.hosts()), self._fleet.aggregates())
-            return taken, guard.unsafe_hosts(policy) | unseen
+            hosts = guard.unsafe_hosts(policy)
+            if unseen := self._fleet.hosts() - guard.hosts:
+                hosts |= guard.covered(policy, sorted(unseen), self._fleet.aggregates())
+            return taken, hosts
 
 
 def _reason(objection: Objection) -> str:

@@ -155,12 +155,9 @@ class Guard:
         sentence = f"{host} takes no more until a proof has seen it: no plan is known for its guests"
         return Objection(host, sentence, self._strictest(covering))
 
-    def unseen_hosts(self, policy: str, hosts: Sequence[str], aggregates: Sequence[Aggregate]) -> set[str]:
-        """Return those of these hosts that the proof has not seen, and a promise covers that is at least as strict."""
-        unseen = [each for each in hosts if each not in self.hosts]
-        return (
-            {host for each in self._as_strict(policy) for host in each.covers(unseen, aggregates)} if unseen else set()
-        )
+    def covered(self, policy: str, hosts: Sequence[str], aggregates: Sequence[Aggregate]) -> set[str]:
+        """Return those of these hosts that a promise covers which is at least as strict."""
+        return {host for each in self._as_strict(policy) for host in each.covers(hosts, aggregates)}
 
     def unsafe_hosts(self, policy: str) -> frozenset[str]:
         """Hosts whose guests have no plan as it is. :param policy: of promises that are at least as strict"""

@@ -25,17 +25,12 @@ class ProofReport:
         self._since_s: float | None = None
 
     @property
-    def found(self) -> Mapping[str, int | list[str]] | None:
-        """Losses by verdict, and who has no place; None: nothing is promised."""
-        return self._found
-
-    @property
     def age_s(self) -> float:
         """Seconds since the promises were last proved, or since the first try if they were never; 0: nothing is promised."""
         return 0.0 if self._since_s is None else self._clock() - self._since_s
 
     def answer(self) -> Mapping[str, int | list[str]] | None:
-        """Return what the scheduler answers."""
+        """Return the losses by verdict, the guests without a place, and the age of the proof; None: nothing is promised."""
         return None if self._found is None else {**self._found, "age": int(self.age_s)}
 
     def nothing_promised(self) -> None:

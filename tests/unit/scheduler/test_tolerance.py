@@ -439,14 +439,17 @@ def test_other_filters_after_sighup_are_those_of_the_proofs() -> None:
     """Also in a fleet where nothing else changes."""
     stage = Stage(HOSTS, Tolerance(policy=REFUSE))
     report = stage.driver.admission.report
-    assert report.found is not None
-    assert 0 == report.found["unsafe"]
+    found = report.answer()
+    assert found is not None
+    assert 0 == found["unsafe"]
     chosen = [*stage.conf.scheduler_default_filters, "IsolatedHostsFilter"]
     stage.conf.set_override("scheduler_default_filters", chosen)
     stage.conf.set_override("isolated_hosts", list(HOSTS))
     stage.driver._decider._reload({"an option": ("before", "now")})
     stage.prover.prove()
-    assert 2 == report.found["unsafe"]
+    found = report.answer()
+    assert found is not None
+    assert 2 == found["unsafe"]
 
 
 def test_a_host_is_kept_for_members_of_a_group_from_their_own() -> None:
