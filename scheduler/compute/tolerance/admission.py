@@ -262,7 +262,7 @@ class Admission:
         spares = []
         for loss in losses:
             if loss.problem:
-                # It has no plan. ``unsafe`` has said so.
+                # It has no plan: the objection ``unsafe`` counts it.
                 continue
             spare = self._spares.find(guard, one, loss, pick.alternates, free, demand, number)
             if spare is None:

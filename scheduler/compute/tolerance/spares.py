@@ -98,7 +98,7 @@ class Spares:
             if not self._fleet.fit_together((*there.requests, request), node):
                 return None
         elif has_hardware(request):
-            # Members without cells and devices are counted by sums: nothing tells which cells they leave.
+            # Members without cells and devices are counted by sums, from which the cells that they leave cannot be read.
             return None
         return self._fleet.passing(request, [node])
 

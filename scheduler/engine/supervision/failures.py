@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes what a plugin raised: in words, with its place in the plugin's code, and as a key that tells errors apart.
+"""Formats an error of a plugin, with its line in the plugin's code, and makes a key that differs for different errors.
 
 Called by :mod:`scheduler.engine.supervision.supervision`.
 """

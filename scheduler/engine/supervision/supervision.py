@@ -27,7 +27,7 @@ FAIL = "fail"
 SKIP = "skip"
 #: One plugin is complained of this often at most, for slowness and for each kind and place of an error.
 QUIET_S = 60.0
-#: Complaints that are remembered; the one that was said longest ago is forgotten first.
+#: Errors that are remembered; the one that was logged longest ago is dropped first.
 MOST_COMPLAINTS = 256
 _SLOW = "slow"
 
