@@ -32,29 +32,33 @@ from scheduler.planning.search.compiled.tables import (
 _NOTHING = 1e-6
 _NOBODY = -1
 _CACHED = 1 << 20
-Numbers = numpy.ndarray
+#: Temperatures: the chance of a change by more is below the least that a random number tells from none (2 ** -53).
+_FARTHEST = 37.0
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return it as machine code that does not count references to arrays, which took two thirds of the time.
+
+    The option for that is a private one of numba. Such code may make no arrays.
+    """
     try:
-        return numba.njit(cache=True, nogil=True)(function)
+        return numba.njit(cache=True, nogil=True, _nrt=False)(function)
     except RuntimeError:  # no directory for the machine code may be written to
-        return numba.njit(nogil=True)(function)
+        return numba.njit(nogil=True, _nrt=False)(function)
 
 
 @_compiled
 def _count(t: Tables, item: int, place: int, sign: int) -> None:
     """Let an item enter a place (1), or leave it (-1)."""
-    at_first, excess, cost = t.start[item] == place, 0.0, 0.0
-    for resource in range(t.need.shape[1]):
-        t.free[place, resource] -= sign * (t.lasting[item, resource] if at_first else t.need[item, resource])
-        if t.free[place, resource] < 0:
-            excess -= t.scale[resource] * t.free[place, resource]
+    takes = t.lasting if t.start[item] == place else t.need
+    excess = cost = 0.0
+    for resource in range(takes.shape[1]):
+        t.free[place, resource] -= sign * takes[item, resource]
+        excess -= t.scale[resource] * min(t.free[place, resource], 0.0)
     row = place if len(t.weight) > 1 else 0
     for term in range(t.slope.shape[1]):
         t.level[place, term] += sign * t.slope[item, term]
-        if t.level[place, term] > 0:
-            cost += t.weight[row, term] * t.level[place, term]
+        cost += t.weight[row, term] * max(t.level[place, term], 0.0)
     if (excess > _NOTHING) != (t.full_at[place] >= 0):
         _list_full(t, place, excess > _NOTHING)
     t.excess_of[place] = excess
@@ -71,11 +75,11 @@ def _count(t: Tables, item: int, place: int, sign: int) -> None:
 
 
 @_compiled
-def _placed(item: int, place: int, start: Numbers, away: Numbers, distance: Numbers) -> float:
+def _placed(t: Tables, item: int, place: int) -> float:
     """Return the cost of an item's move to a place."""
-    first = start[item]
-    cost = 0.0 if first == place else away[item]
-    return cost + distance[first, place] if len(distance) > 1 else cost
+    first = t.start[item]
+    cost = 0.0 if first == place else t.away[item]
+    return cost + t.distance[first, place] if len(t.distance) > 1 else cost
 
 
 @_compiled
@@ -150,73 +154,48 @@ def _holds(t: Tables, group: int, left: int, entered: int) -> bool:
 
 
 @_compiled
-def _may(
-    item: int,
-    other: int,
-    here: int,
-    there: int,
-    group: Numbers,
-    shape: Numbers,
-    fits: Numbers,
-    members: Numbers,
-    most: Numbers,
-) -> bool:
+def _may(t: Tables, item: int, other: int, here: int, there: int) -> bool:
     """Return whether shapes and conflicts let an item go there, and ``other`` come here, if any."""
-    if not fits[shape[item], there] or members[group[item], there] >= most[group[item]]:
+    group = t.group[item]
+    if not t.fits[t.shape[item], there] or t.members[group, there] >= t.most[group]:
         return False
     if other == _NOBODY:
         return True
-    if group[other] == group[item] or not fits[shape[other], here]:
-        return False
-    return members[group[other], here] < most[group[other]]
+    others = t.group[other]
+    return others != group and t.fits[t.shape[other], here] and t.members[others, here] < t.most[others]
 
 
 @_compiled
-def _change_of_places(
-    item: int, other: int, here: int, there: int, slope: Numbers, level: Numbers, weight: Numbers, cost_of: Numbers
-) -> float:
+def _change_of_places(t: Tables, item: int, other: int, here: int, there: int) -> float:
     """Return the change of the cost of two places: ``item`` goes from ``here`` to ``there``, and ``other`` back, if any."""
-    change = -cost_of[here] - cost_of[there]
-    row, row_there = (here, there) if len(weight) > 1 else (0, 0)
-    for term in range(slope.shape[1]):
-        shift = slope[item, term]
+    change = -t.cost_of[here] - t.cost_of[there]
+    row, row_there = (here, there) if len(t.weight) > 1 else (0, 0)
+    for term in range(t.slope.shape[1]):
+        shift = t.slope[item, term]
         if other != _NOBODY:
-            shift -= slope[other, term]
-        above = level[here, term] - shift
-        if above > 0:
-            change += weight[row, term] * above
-        above = level[there, term] + shift
-        if above > 0:
-            change += weight[row_there, term] * above
+            shift -= t.slope[other, term]
+        change += t.weight[row, term] * max(t.level[here, term] - shift, 0.0)
+        change += t.weight[row_there, term] * max(t.level[there, term] + shift, 0.0)
     return change
 
 
 @_compiled
-def _change_of_excess(
-    item: int,
-    other: int,
-    here: int,
-    there: int,
-    start: Numbers,
-    need: Numbers,
-    lasting: Numbers,
-    free: Numbers,
-    scale: Numbers,
-    excess_of: Numbers,
-) -> float:
-    change = -excess_of[here] - excess_of[there]
-    leaves = lasting if start[item] == here else need
-    enters = lasting if start[item] == there else need
-    for resource in range(need.shape[1]):
-        left = free[here, resource] + leaves[item, resource]
-        left_there = free[there, resource] - enters[item, resource]
+def _change_of_excess(t: Tables, item: int, other: int, here: int, there: int) -> float:
+    """Return the change of the excess of two places, as above."""
+    change = -t.excess_of[here] - t.excess_of[there]
+    leaves = t.lasting if t.start[item] == here else t.need
+    enters = t.lasting if t.start[item] == there else t.need
+    comes, goes = t.need, t.need
+    if other != _NOBODY:
+        comes = t.lasting if t.start[other] == here else t.need
+        goes = t.lasting if t.start[other] == there else t.need
+    for resource in range(t.need.shape[1]):
+        left = t.free[here, resource] + leaves[item, resource]
+        left_there = t.free[there, resource] - enters[item, resource]
         if other != _NOBODY:
-            left -= lasting[other, resource] if start[other] == here else need[other, resource]
-            left_there += lasting[other, resource] if start[other] == there else need[other, resource]
-        if left < 0:
-            change -= scale[resource] * left
-        if left_there < 0:
-            change -= scale[resource] * left_there
+            left -= comes[other, resource]
+            left_there += goes[other, resource]
+        change -= t.scale[resource] * (min(left, 0.0) + min(left_there, 0.0))
     return change
 
 
@@ -242,11 +221,6 @@ def _undo(t: Tables, item: int, other: int, here: int, there: int) -> None:
 
 
 @_compiled
-def seed(number: int) -> None:
-    numpy.random.seed(number)
-
-
-@_compiled
 def run(
     t: Tables,
     steps: int,
@@ -256,6 +230,7 @@ def run(
     homeward: float,
     relieving: float,
     most_moves: int,
+    draw: numpy.random.Generator,
 ) -> None:
     """Draw so many moves and swaps.
 
@@ -264,78 +239,78 @@ def run(
     :param swaps, homeward: shares of the steps that are swaps, and moves to the first place
     :param relieving: share of the steps that take an item from a place which holds too much, while there is one
     """
-    # An array that is read from the tables is counted as one more reference, each time: so they are read once.
-    numbers, at, start, drawn, group, shape = t.numbers, t.at, t.start, t.drawn, t.group, t.shape
-    need, lasting, slope, away, fits, distance = t.need, t.lasting, t.slope, t.away, t.fits, t.distance
-    free, level, weight, cost_of, excess_of, scale = t.free, t.level, t.weight, t.cost_of, t.excess_of, t.scale
-    members, most, placed, full, head = t.members, t.most, t.placed, t.full, t.head
     # To read one member of a large table takes longer than the price of a change.
-    is_small = members.size < _CACHED
-    numbers[MADE] = numbers[WITHIN] = 0
-    excess = excess_of.sum()
+    is_small = t.members.size < _CACHED
+    t.numbers[MADE] = t.numbers[WITHIN] = 0
+    excess = 0.0
+    for index in range(len(t.excess_of)):
+        excess += t.excess_of[index]
     is_best = False
     for _step in range(steps):
-        kind = numpy.random.random()
+        kind = draw.random()
         other = _NOBODY
-        if numbers[FULL] > 0 and numpy.random.random() < relieving:
-            place = full[int(numpy.random.random() * numbers[FULL])]
-            item = head[place]
-            head[place] = t.next[item]
+        if t.numbers[FULL] > 0 and draw.random() < relieving:
+            place = t.full[int(draw.random() * t.numbers[FULL])]
+            item = t.head[place]
+            t.head[place] = t.next[item]
         else:
-            item = drawn[int(numpy.random.random() * len(drawn))]
-        here = at[item]
+            item = t.drawn[int(draw.random() * len(t.drawn))]
+        here = t.at[item]
         if kind < swaps:
-            other = int(numpy.random.random() * len(at))
-            there = at[other]
+            other = int(draw.random() * len(t.at))
+            there = t.at[other]
         elif kind > 1 - homeward:
-            there = start[item]
+            there = t.start[item]
         else:
-            there = int(numpy.random.random() * len(free))
-        if there == here or (is_small and not _may(item, other, here, there, group, shape, fits, members, most)):
+            there = int(draw.random() * len(t.free))
+        if there == here or (is_small and not _may(t, item, other, here, there)):
             continue
-        limit = -temperature * math.log(1 - numpy.random.random())
-        change = _change_of_places(item, other, here, there, slope, level, weight, cost_of) - placed[item]
+        change = _change_of_places(t, item, other, here, there) - t.placed[item]
         if other != _NOBODY:
-            change -= placed[other]
+            change -= t.placed[other]
         # Nothing takes more excess away than there is, and more from groups than two items.
         least = change + 2 * (t.least_distance - t.group_weight)
-        if least - price * (excess_of[here] + excess_of[there]) > limit:
+        cheapest = least - price * (t.excess_of[here] + t.excess_of[there])
+        if cheapest > _FARTHEST * temperature:
             continue
-        if not is_small and not _may(item, other, here, there, group, shape, fits, members, most):
+        limit = -temperature * math.log(1 - draw.random())
+        if cheapest > limit:
             continue
-        by = _change_of_excess(item, other, here, there, start, need, lasting, free, scale, excess_of)
+        if not is_small and not _may(t, item, other, here, there):
+            continue
+        by = _change_of_excess(t, item, other, here, there)
         if least + price * by > limit:
             continue
-        placed_there = _placed(item, there, start, away, distance)
-        placed_here = _placed(other, here, start, away, distance) if other != _NOBODY else 0.0
+        placed_there = _placed(t, item, there)
+        placed_here = _placed(t, other, here) if other != _NOBODY else 0.0
         change += placed_there + placed_here
         if change - 2 * t.group_weight + price * by > limit:
             continue
         if is_best and change + price * by > 0:
             _keep(t)
             is_best = False
-        before = numbers[MOST_LEFT]
+        before = t.numbers[MOST_LEFT]
         if not _made(t, item, other, there, most_moves):
             continue
-        change += t.group_weight * (numbers[MOST_LEFT] - before)
+        change += t.group_weight * (t.numbers[MOST_LEFT] - before)
         if change + price * by > limit:
             _undo(t, item, other, here, there)
             continue
         _join(t, item, here, there)
-        placed[item] = placed_there
+        t.placed[item] = placed_there
         if other != _NOBODY:
             _join(t, other, there, here)
-            placed[other] = placed_here
-        numbers[COST] += change
-        numbers[MADE] += 1
+            t.placed[other] = placed_here
+        t.numbers[COST] += change
+        t.numbers[MADE] += 1
         excess += by
         is_best = False
         if excess < _NOTHING:
-            numbers[WITHIN] += 1
-            is_best = numbers[COST] < numbers[BEST] - 1e-9 * abs(numbers[BEST])
+            t.numbers[WITHIN] += 1
+            is_best = t.numbers[COST] < t.numbers[BEST] - 1e-9 * abs(t.numbers[BEST])
     if is_best:
         _keep(t)
-    numbers[EXCESS] = excess
+    t.numbers[EXCESS] = excess
 
 
 @_compiled
@@ -343,7 +318,8 @@ def _keep(t: Tables) -> None:
     """Keep the assignment as the best."""
     number = int(t.numbers[STIRRED])
     if number > len(t.stirred):
-        t.best[:] = t.at
+        for item in range(len(t.at)):
+            t.best[item] = t.at[item]
     else:
         for index in range(number):
             t.best[t.stirred[index]] = t.at[t.stirred[index]]

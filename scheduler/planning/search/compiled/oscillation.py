@@ -42,9 +42,9 @@ def search(task: Task) -> Found:
     t = tables.of(now)
     if not len(task.problem.movable):
         return Found(now.at, now.cost(), 0)
-    kernel.seed(task.seed)
+    draw = numpy.random.default_rng(task.seed)
     # The first call compiles: the time of the schedule begins after it.
-    kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, _RELIEVING, task.most_moves)
+    kernel.run(t, 0, 1.0, 1.0, _SWAPS, _HOMEWARD, _RELIEVING, task.most_moves, draw)
     hot, first = _HOT * task.schedule.hot * _mean_change(now, task.problem.movable, task.seed), t.numbers[COST]
     most = math.inf if task.most_steps is None else task.most_steps * _OF_A_STEP
     price, steps, began, lost = _PRICE, 0, task.clock(), 0
@@ -54,7 +54,8 @@ def search(task: Task) -> Found:
             break
         cold = max(_COLD * t.numbers[BEST] / max(task.problem.items, _FEW), _COLDEST * first, 1e-300)
         hotter = max(hot, cold)
-        kernel.run(t, _SLICE, hotter * (cold / hotter) ** share, price, _SWAPS, _HOMEWARD, _RELIEVING, task.most_moves)
+        temperature = hotter * (cold / hotter) ** share
+        kernel.run(t, _SLICE, temperature, price, _SWAPS, _HOMEWARD, _RELIEVING, task.most_moves, draw)
         steps += _SLICE
         lost = 0 if t.numbers[WITHIN] or not t.numbers[FULL] else lost + 1
         if lost > _LOST + _LOST_SHARE * steps / _SLICE and share > _LATE:

@@ -49,8 +49,7 @@ def members_of(t: tables.Tables, place: int) -> list[int]:
 def test_numbers_are_those_of_counting_anew(seed: int, variant: int, temperature: float) -> None:
     of = variants(seed)[variant]
     t = tables.of(Assignment(of))
-    kernel.seed(seed)
-    kernel.run(t, STEPS, temperature, 1.0, 0.5, 0.1, 0.1, 9)
+    kernel.run(t, STEPS, temperature, 1.0, 0.5, 0.1, 0.1, 9, numpy.random.default_rng(seed))
     now = Assignment(of, t.at)
     assert t.numbers[tables.MADE] > 0
     assert t.numbers[tables.COST] == pytest.approx(now.cost())
@@ -130,9 +129,9 @@ def test_places_that_hold_too_much_are_relieved_first() -> None:
     left = []
     for relieving in (0.0, 1.0):
         t = tables.of(Assignment(of))
-        kernel.seed(1)
-        kernel.run(t, 2000, 1e9, 0.0, 0.0, 0.0, 0.0, places)
-        kernel.run(t, 2000, 1e-9, 1e7, 0.0, 0.0, relieving, places)
+        draw = numpy.random.default_rng(1)
+        kernel.run(t, 2000, 1e9, 0.0, 0.0, 0.0, 0.0, places, draw)
+        kernel.run(t, 2000, 1e-9, 1e7, 0.0, 0.0, relieving, places, draw)
         left.append(t.numbers[tables.FULL])
     assert left[0] > left[1] == 0
 
