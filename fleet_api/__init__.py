@@ -11,3 +11,5 @@ Read in this order:
 - the resources: ``servers``, ``compute`` (what servers are made of and run on) and ``block_storage`` (volumes)
 - ``own``: ours beside nova's (``/fleet/v1``), with its files for browsers in ``static/``
 """
+
+import fleet  # noqa: F401 (chooses native threads before anything here imports oslo.messaging)

@@ -55,6 +55,15 @@ def test_daemons_have_a_version(program: str) -> None:
     assert {"oslo_service.backend._eventlet", "scipy.optimize._optimize"}.isdisjoint(line.split()[-1] for line in lines)
 
 
+def test_the_door_as_a_module() -> None:
+    """As a trial fleet starts it: with native threads, and without a warning of eventlet's end."""
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-m", "fleet_api.main", "--version"],
+        capture_output=True, text=True, check=False, timeout=200,
+    )  # fmt: skip
+    assert (0, "") == (done.returncode, done.stderr)
+
+
 @pytest.mark.parametrize("program", ["fleet", "manage", *DAEMONS])
 def test_ctrl_c_while_modules_are_imported(program: str, tmp_path: pathlib.Path) -> None:
     """Ends the program at once, without a traceback."""
