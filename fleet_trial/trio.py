@@ -33,6 +33,7 @@ from fleet.client.calls import Calls
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.schema import migration
+from fleet.objects import host_report
 from fleet.rpc import transport
 from fleet.telemetry.health import HealthServer
 from fleet.telemetry.watchdog import Watchdog
@@ -150,7 +151,7 @@ def wait_until_ready(
         with contextlib.suppress(connection.CommandFailed), conductor.plain_failures(), conductor.impatient(2):
             nodes, agents = pages.hosts(conductor.operator), pages.services(conductor.operator)
             stopping = {
-                each["host"] for each in agents if each["disabled_reason"] == f"{services.AUTO}{services.STOPPING}"
+                each["host"] for each in agents if each["disabled_reason"] == f"{host_report.AUTO}{services.STOPPING}"
             }
             up = sum(node["state"] == "up" and node["host"] not in stopping for node in nodes)
             if up >= hosts:

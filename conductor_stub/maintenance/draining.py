@@ -22,6 +22,7 @@ from fleet.db.operations import maintenances, recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.objects import host_report
 
 #: Seconds until a guest whose move has failed is tried again, doubled with each failure.
 _AGAIN_AFTER_S, _AT_MOST_S = 30, 600
@@ -66,7 +67,7 @@ def reason_of_return(name: str) -> str:
 
     An agent ends such a disabling by its next report, or replaces it by its alarm.
     """
-    return f"{services.AUTO}{reason_of(name)} waits for a report of its agent"[: services.REASON_LENGTH]
+    return f"{host_report.AUTO}{reason_of(name)} waits for a report of its agent"[: services.REASON_LENGTH]
 
 
 @failpoints.commits("conductor.maintenance_begin")
@@ -99,7 +100,7 @@ def keep_disabled(tx: Transaction, plan: MaintenanceRow, host: str, ctx: StepCon
     service = services.get(tx, host, services.COMPUTE, lock=True)
     if service is None or service.deleted:
         return
-    if not service.disabled or (service.disabled_reason or "").startswith(services.AUTO):
+    if not service.disabled or (service.disabled_reason or "").startswith(host_report.AUTO):
         services.set_disabled(tx, host, services.COMPUTE, True, reason_of(plan.name), ctx.now)
 
 

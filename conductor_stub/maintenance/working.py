@@ -22,6 +22,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.operations import maintenances
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
+from fleet.objects import host_report
 
 
 class Order(NamedTuple):
@@ -202,8 +203,8 @@ def _alarm(tx: Transaction, row: MaintenanceHostRow, name: str, ctx: StepContext
         reason = asked
     if reason == asked:
         return "its agent has not reported its inventory since the work was done"
-    if reason.startswith(services.AUTO):
-        return f"its agent takes no builds: {reason.removeprefix(services.AUTO)}"
+    if reason.startswith(host_report.AUTO):
+        return f"its agent takes no builds: {reason.removeprefix(host_report.AUTO)}"
     return ""
 
 

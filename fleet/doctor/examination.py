@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 import oslo_messaging
 
-from fleet import domains, errors, maintenance_states, states
+from fleet import domains, errors, states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client import pages
@@ -36,8 +36,6 @@ LONG_WAIT_S = 3600
 SLOW_S = 0.25
 #: Seconds that clocks may differ.
 SKEW_S = 1.0
-#: Starts the reason of a host that an agent has disabled.
-_AUTO = "AUTO: "
 _TOPICS = ("conductor", "scheduler")
 #: Queues that are not missed: conductors of earlier releases have none, or the fleet has no volumes.
 _OPTIONAL = (ledger_queue.TOPIC, *domains.OF_VOLUMES)
@@ -113,13 +111,15 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
         *_database(answer),
         *cluster_examination.replication(answer.get("replication")),
         *_ledger(answer),
-        *_services(services),
-        *_simulated(services),
     ]
-    maintenances = _asked(lambda: conductor.operator.list_maintenances())
+    listed = _asked(lambda: conductor.operator.list_maintenances())
     # Conductors of volumes only have none.
-    if isinstance(maintenances, list):
-        found += maintenance_examination.examine(maintenances)
+    maintenances = listed if isinstance(listed, list) else []
+    found += [
+        *_services(services, maintenance_examination.hosts_at_work(maintenances, services)),
+        *_simulated(services),
+        *maintenance_examination.examine(maintenances),
+    ]
     if "scheduler" in _served(services) and not any(each.level for each in found if each.check == "scheduler"):
         found += filter_examination.examine(conductor.describe_filters)
     backends = [each for each in services if each["binary"] == "fleet-volume"]
@@ -247,14 +247,14 @@ def _waiting(queued: Record | None) -> Iterator[Finding]:
         yield findings.good("queue", text)
 
 
-def _services(services: Sequence[Record]) -> Iterator[Finding]:
-    down = [f"{each['binary']} on {each['host']}" for each in services if each["state"] != "up"]
+def _services(services: Sequence[Record], at_work: Collection[str]) -> Iterator[Finding]:
+    """:param at_work: hosts on which a maintenance works: their agents may be away, and then wait for a report"""
+    others = [each for each in services if each["host"] not in at_work]
+    down = [f"{each['binary']} on {each['host']}" for each in others if each["state"] != "up"]
     sick = [
         f"{each['host']} ({each['disabled_reason']})"
-        for each in services
-        if (each["disabled_reason"] or "").startswith(_AUTO)
-        # A host of a maintenance takes no builds until its agent has reported.
-        and not each["disabled_reason"].startswith(f"{_AUTO}{maintenance_states.REASON}")
+        for each in others
+        if (each["disabled_reason"] or "").startswith(host_report.AUTO)
     ]
     if down:
         fix = "Start them, or see 'fleet service list'; instances on a host that is down for good can be deleted."
@@ -263,7 +263,8 @@ def _services(services: Sequence[Record]) -> Iterator[Finding]:
         fix = "Correct what the reason names: the agent enables its host again by itself."
         yield findings.doubtful("services", f"hosts that take no builds: {findings.few(sick)}", fix)
     if not down and not sick:
-        yield findings.good("services", f"all {len(services)} are up")
+        but = f", or in a maintenance: {findings.few(sorted(at_work))}" if at_work else ""
+        yield findings.good("services", f"all {len(services)} are up{but}")
 
 
 def _clocks(services: Sequence[Record]) -> Iterator[Finding]:

@@ -9,7 +9,17 @@ from collections.abc import Iterator, Sequence
 from fleet import maintenance_states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
+from fleet.client.connection import Record
+from fleet.objects import host_report
 from fleet.objects.answers.maintenances import MaintenanceView
+
+
+def hosts_at_work(maintenances: Sequence[MaintenanceView], services: Sequence[Record]) -> set[str]:
+    """Return the hosts that a maintenance keeps from builds: while it works, and then until their agents have reported."""
+    names = (each["name"] for each in maintenances if each["ended_at"] is None)
+    returning = f"{host_report.AUTO}{maintenance_states.REASON}"
+    reasons = (returning, *(f"{maintenance_states.REASON}{name}" for name in names))
+    return {each["host"] for each in services if (each["disabled_reason"] or "").startswith(reasons)}
 
 
 def examine(maintenances: Sequence[MaintenanceView]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.connection import Record
 from fleet.json_codec import JSONMapping
-from fleet.objects import location
+from fleet.objects import host_report, location
 
 
 def examine(
@@ -34,7 +34,7 @@ def _backends(backends: Sequence[Record], pools: Sequence[Record]) -> Iterator[F
     disabled = [
         f"{each['host']} ({each['disabled_reason'] or 'no reason'})"
         for each in backends
-        if each.get("status") == "disabled" and not (each["disabled_reason"] or "").startswith("AUTO: ")
+        if each.get("status") == "disabled" and not (each["disabled_reason"] or "").startswith(host_report.AUTO)
     ]
     if mute:
         fix = "Read the agent's log: its driver finds no pools, or its reports are refused."

@@ -16,6 +16,8 @@ from fleet.json_codec import JSONObject
 from fleet.objects import fields, host_labels, numa, pci
 from fleet.objects.guest_load import GuestLoad
 
+#: Begins the reason of a service that was disabled automatically, as in nova.
+AUTO = "AUTO: "
 #: ``hypervisor_type`` of simulated hosts.
 SIMULATED = "fake"
 #: Key of ``stats``: the name of the way on which disks of guests get to other hosts that report the same one. Empty:

@@ -15,6 +15,7 @@ from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.operations import silence
 from fleet.db.tables import models
+from fleet.objects import host_report
 
 pytestmark = pytest.mark.every_database
 
@@ -28,7 +29,7 @@ DISABLED = (
     (True, None, False),
     (True, "repair", False),
     (True, "auto: by hand", False),
-    (True, f"{services.AUTO}its disk is full", True),
+    (True, f"{host_report.AUTO}its disk is full", True),
 )
 
 

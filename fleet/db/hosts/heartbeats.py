@@ -15,8 +15,9 @@ from typing import Protocol, cast
 import sqlalchemy as sa
 
 from fleet.db.engine.database import Transaction
-from fleet.db.hosts.services import AUTO, SERVICES
+from fleet.db.hosts.services import SERVICES
 from fleet.db.tables.sql_types import Columns
+from fleet.objects import host_report
 
 _READ = (
     *("id", "host", "binary", "incarnation", "rpc_version", "release", "disabled_reason", "clock_skew_s"),
@@ -106,7 +107,7 @@ def write(
                 continue
             row = mine[0]
             seen.add(row.id)
-            if (row.disabled_reason or "").startswith(AUTO):
+            if (row.disabled_reason or "").startswith(host_report.AUTO):
                 alarmed.append(host)
             if row.last_seen_up is None or (now - row.last_seen_up).total_seconds() > down_time_s:
                 tx.touch(SERVICES, row.id)

@@ -18,13 +18,12 @@ from fleet.db.engine.database import Transaction
 from fleet.db.tables import models
 from fleet.db.tables.hosts import ServiceRow
 from fleet.db.tables.sql_types import Columns, Element, Values
+from fleet.objects import host_report
 from fleet.rpc import versions
 
 SERVICES = models.services
 COMPUTE = "fleet-compute"
 VOLUME = "fleet-volume"
-#: Starts the reason of a service that was disabled automatically, as in nova.
-AUTO = "AUTO: "
 #: The alarm of a host whose agent is stopping.
 STOPPING = "its agent is stopping"
 REASON_LENGTH = 255
@@ -327,10 +326,10 @@ def set_alarm(tx: Transaction, host: str, alarm: str, now: datetime.datetime, in
 
 def _with_alarm(row: ServiceRow, alarm: str) -> Columns:
     """Columns to change."""
-    ours = (row.disabled_reason or "").startswith(AUTO)
+    ours = (row.disabled_reason or "").startswith(host_report.AUTO)
     if row.disabled and not ours:
         return {}
-    shown = f"{AUTO}{alarm}"[:REASON_LENGTH] if alarm else None
+    shown = f"{host_report.AUTO}{alarm}"[:REASON_LENGTH] if alarm else None
     changed = (bool(alarm), shown) != (row.disabled, row.disabled_reason)
     return {"disabled": bool(alarm), "disabled_reason": shown} if changed and (alarm or ours) else {}
 

@@ -16,6 +16,7 @@ from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.tables import models
 from fleet.db.tables.operations.recovery import RecoveryDomainRow
+from fleet.objects import host_report
 
 DOMAINS = models.recovery_domains
 SERVICES = models.services
@@ -27,7 +28,7 @@ _WHY_DISABLED = sa.func.coalesce(SERVICES.c.disabled_reason, "")
 _COUNTS_AS_SILENT = sa.and_(
     SERVICES.c.last_seen_up.is_not(None),
     sa.not_(SERVICES.c.forced_down),
-    sa.or_(sa.not_(SERVICES.c.disabled), sa.func.substr(_WHY_DISABLED, 1, len(services.AUTO)) == services.AUTO),
+    sa.or_(sa.not_(SERVICES.c.disabled), sa.func.substr(_WHY_DISABLED, 1, len(host_report.AUTO)) == host_report.AUTO),
 )
 _IS_AGENT = sa.and_(SERVICES.c.binary == services.COMPUTE, sa.not_(SERVICES.c.deleted))
 _AGENTS = (

@@ -324,11 +324,22 @@ BAD = [
 
 
 def test_a_maintenance_that_goes_well() -> None:
-    """A host that comes back is not sick: it waits for a report of its agent."""
-    back = a_service(reason="AUTO: maintenance kernel waits for a report of its agent")
-    over = {**a_maintenance(failed=1), "ended_at": NOW.isoformat()}
-    fleet = HealthyFleet(services=[back, a_service("h2")], maintenances=[a_maintenance(returning=1), over])
-    assert {Level.OK} == {each.level for each in of_daemons(fleet)}
+    """A host that reboots is not lost, and one that comes back is not sick: it waits for a report of its agent."""
+    back = a_service(reason="AUTO: maintenance kernel 6 waits for a report of its agent")
+    away = a_service("h2", "down", "maintenance kernel 6")
+    over = {**a_maintenance(failed=1), "name": "firmware", "ended_at": NOW.isoformat()}
+    fleet = HealthyFleet(services=[back, away, a_service("h3")], maintenances=[a_maintenance(returning=1), over])
+    found = of_daemons(fleet)
+    assert {Level.OK} == {each.level for each in found}
+    assert "all 3 are up, or in a maintenance: h1, h2" in [each.found for each in found]
+
+
+def test_a_host_that_a_maintenance_of_the_past_has_left() -> None:
+    """It was disabled with the same words, and nothing works on it."""
+    over = {**a_maintenance(done=1), "ended_at": NOW.isoformat()}
+    fleet = HealthyFleet(services=[a_service(), a_service("h2", "down", "maintenance kernel 6")], maintenances=[over])
+    (found,) = [each for each in of_daemons(fleet) if each.level]
+    assert (found.check, "1 of 2 are down: fleet-compute on h2") == ("services", found.found)
 
 
 def test_filters_of_the_default_list_that_are_left_out() -> None:
