@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import cast
 
+from fleet import errors
 from fleet.objects import fields
 from fleet.objects.answers.hosts import AggregateView
 
@@ -17,6 +18,17 @@ ZONE = "availability_zone"
 def zones_of(metadata: Mapping[str, str]) -> frozenset[str]:
     """Return the zones that the metadata of an aggregate name. A value may name several, with commas between them."""
     return frozenset(part.strip() for part in metadata.get(ZONE, "").split(",")) - {""}
+
+
+def require_zones(metadata: Mapping[str, str | None]) -> None:
+    """Check that a request can name each zone of the metadata: a request's zone ends at a colon.
+
+    :raises errors.InvalidInput:
+    """
+    value = metadata.get(ZONE)
+    if value is not None and (":" in value or not zones_of({ZONE: value})):
+        reason = f"must be a name of a zone without a colon, or several with commas between them, got {value[:100]!r}"
+        raise errors.InvalidInput(field=f"metadata.{ZONE}", reason=reason)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -222,6 +222,19 @@ def test_digits_that_are_no_id_find_no_aggregate(conductor: Conductor) -> None:
     assert "racks" == conductor.operator.show_aggregate(str(found))["name"]
 
 
+@pytest.mark.parametrize("zone", ["a:b", "a,b:c", "", " ", " , "])
+def test_a_zone_that_no_request_can_name_is_refused(conductor: Conductor, zone: str) -> None:
+    """A request's zone ends at a colon. An aggregate leaves its zone by a value of None."""
+    operator, expected = conductor.operator, "^metadata.availability_zone must be a name of a zone without a colon"
+    with pytest.raises(errors.InvalidInput, match=expected):
+        operator.create_aggregate("racks", {"availability_zone": zone})
+    operator.create_aggregate("racks", {"availability_zone": "east, west"})
+    with pytest.raises(errors.InvalidInput, match=expected):
+        operator.set_aggregate_metadata("racks", {"availability_zone": zone})
+    assert {"availability_zone": "east, west"} == operator.show_aggregate("racks")["metadata"]
+    assert {} == operator.set_aggregate_metadata("racks", {"availability_zone": None})["metadata"]
+
+
 def test_an_aggregate_with_hosts_stays(conductor: Conductor, database: Database) -> None:
     """Without hosts it goes, schedulers read that it has gone, and its name is free."""
     feed = ChangeFeed(database)

@@ -17,7 +17,7 @@ from fleet.db.tables import models
 from fleet.db.tables.hosts import AggregateRow, MetadataRow
 from fleet.db.tables.sql_types import AnyRow
 from fleet.objects import Aggregate
-from fleet.objects.aggregate import ZONE, zones_of
+from fleet.objects.aggregate import ZONE, require_zones, zones_of
 
 AGGREGATES = models.aggregates
 HOSTS = models.aggregate_hosts
@@ -177,7 +177,8 @@ def set_metadata(tx: Transaction, name: str, metadata: Mapping[str, str | None])
 
 
 def _set_metadata(tx: Transaction, key: int, metadata: Mapping[str, str | None]) -> None:
-    """:raises errors.InvalidInput: the mode of balancing is none"""
+    """:raises errors.InvalidInput: the mode of balancing is none, or a request cannot name a zone"""
+    require_zones(metadata)
     mode = metadata.get(balance_states.METADATA)
     modes = (*balance_states.MODES, balance_states.OFF)
     if mode is not None and mode not in modes:
