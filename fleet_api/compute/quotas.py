@@ -81,6 +81,7 @@ class Quotas:
     @answers.gives(answers.Answer({"quota_set": _Limits}))
     @bodies.takes(bodies.Body({"quota_set": _Changes}))
     def on_put(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
+        _require_whole(request)
         self._require_project(project_id)
         limits = changes(bodies.part(request, "quota_set", _Changes), self._face)
         if limits:
@@ -91,6 +92,7 @@ class Quotas:
     @answers.gives(answers.NOTHING, 200, 202)
     def on_delete(self, request: falcon.Request, response: falcon.Response, project_id: str) -> None:
         """Return to the defaults. Limits of the other service stay."""
+        _require_whole(request)
         self._require_project(project_id)
         limits = dict.fromkeys(self._face.own)
         self._conductor.operator(request).set_quota(project_id=project_id, limits=limits)
@@ -105,6 +107,7 @@ class Quotas:
 
     def _require(self, request: falcon.Request, project_id: str) -> None:
         """:raises faults.Fault: another project's are the administrator's; errors.InvalidInput: there is no such project"""
+        _require_whole(request)
         if project_id != request.context.caller.project_id:
             identity.require(request, ALL_QUOTAS)
             self._require_project(project_id)
@@ -114,6 +117,12 @@ class Quotas:
         limits = _shown(request, self._face, found["limits"])
         used = uses(self._conductor, request, self._face, project_id, found["used"])
         return {name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()}
+
+
+def _require_whole(request: falcon.Request) -> None:
+    """Quotas are of whole projects: nova has some of a user in a project. :raises NotHere:"""
+    if request.params.get("user_id"):
+        raise NotHere("A quota of a user (the parameter user_id)")
 
 
 class QuotaClasses:

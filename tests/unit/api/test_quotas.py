@@ -91,6 +91,17 @@ def test_a_limit_that_would_not_hold_is_refused(client, conductor, changes, fiel
     assert (400, True, []) == (answer.status_code, f"quota_set.{field}" in said(answer), conductor.asked)
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+@pytest.mark.parametrize("path", ["/v2.1/os-quota-sets/web", "/v3/os-quota-sets/web"])
+def test_a_user_has_no_quota(client, conductor, method, path) -> None:
+    """The quota of the whole project is neither shown as the user's nor changed."""
+    body = json.dumps({"quota_set": {"cores": 8}}) if method == "PUT" else ""
+    answer = client.simulate_request(method, path, params={"user_id": "ann"}, body=body)
+    assert (501, True, []) == (answer.status_code, "user_id" in said(answer), conductor.asked)
+    shown = [client.simulate_get(f"/v2.1/os-quota-sets/web/{each}?user_id=ann") for each in ("detail", "defaults")]
+    assert [501, 501] == [each.status_code for each in shown]
+
+
 def test_limits_and_use(client, conductor) -> None:
     """Of the own project, or of one that the administrator names."""
     found = client.simulate_get("/v2.1/limits").json["limits"]["absolute"]
