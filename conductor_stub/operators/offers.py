@@ -21,6 +21,8 @@ from fleet.objects import Image
 from fleet.rpc.trust import grants
 
 Request = JSONMapping
+#: Hints that choose hosts by what a project does not see: any column of hosts, and their addresses.
+_HOSTS = ("query", "build_near_host_ip", "cidr")
 #: Hints that name instances or volumes.
 _NEIGHBOURS = ("same_host", "different_host")
 #: Hint of a volume that names an instance.
@@ -62,13 +64,14 @@ def with_own_neighbours(request: Request, own: Callable[[list[str]], set[str]]) 
     """A uuid that is not of the project is answered like one that nothing has.
 
     :param own: returns those of some uuids that are of the project
-    :raises errors.NotTrusted: the hint ``query``, which compares any column of hosts
+    :raises errors.NotTrusted: one of the hints that choose hosts
     """
     hints = request.get("scheduler_hints")
     if not isinstance(hints, dict) or not hints:
         return request
-    if hints.get("query"):
-        raise errors.NotTrusted(reason="only the administrator asks for hosts with the hint query")
+    for name in _HOSTS:
+        if hints.get(name):
+            raise errors.NotTrusted(reason=f"only the administrator asks for hosts with the hint {name}")
     named = {name: _listed(hints[name]) for name in _NEIGHBOURS if hints.get(name)}
     if not named:
         return request

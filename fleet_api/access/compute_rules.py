@@ -53,7 +53,7 @@ RULES = [
         rules.FREE_CHOICE,
         rules.ADMIN,
         "Create and resize servers with sizes, extra specs and image properties of one's own, with hosts to leave out, and "
-        "with the hint query. Other users name a flavor and an image.",
+        "with the hints query, build_near_host_ip and cidr. Other users name a flavor and an image.",
         "POST /servers (with more than a flavor and an image)",
     ),
     rule(

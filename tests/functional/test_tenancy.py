@@ -281,6 +281,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("image properties", {"image": {"properties": {"reserved": "true"}}}, "properties of an image"),
     ("hosts to leave out", {"ignore_hosts": ["h1"]}, "leaves out"),
     ("a query", {"scheduler_hints": {"query": '["=", "$host", "h1"]'}}, "the hint query"),
+    ("an address", {"scheduler_hints": {"build_near_host_ip": "192.0.2.7"}}, "the hint build_near_host_ip"),
+    ("a network", {"scheduler_hints": {"cidr": "/32"}}, "the hint cidr"),
 ]
 
 
