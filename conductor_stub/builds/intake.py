@@ -93,9 +93,10 @@ class Intake:
         """Return the instances after they are written.
 
         :param client_token: a repeated request with the same token gets the answer of the first one
-        :raises errors.InvalidInput: naming the field, also of a zone or a host that is not there; errors.NotFound: no such
-            flavor, group or volume; errors.Conflict: the token was used for another request, a volume is not available, or
-            a network has no free address; errors.QuotaExceeded: errors.VersionPinned: an agent may be too old for networks
+        :raises errors.InvalidInput: naming the field, also of a zone or a forced host that is not there; errors.NotFound: no
+            such flavor, group, volume or requested host; errors.Conflict: the token was used for another request, a volume
+            is not available, or a network has no free address; errors.QuotaExceeded: errors.VersionPinned: an agent may be
+            too old for networks
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
         return accept_once(
@@ -189,6 +190,8 @@ class Intake:
         if request.availability_zone:
             wanted = Zone.parse(request.availability_zone)
             self._database.read(zones.require_known, wanted, self._zone_of_others)
+        if request.requested_host or request.requested_node:
+            self._database.read(zones.require_place, request.requested_host, request.requested_node)
         flavor, group = self._resolved(context, request)
         check_image(request.image, flavor)
         now = self._clock()

@@ -186,8 +186,6 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         if row.shelved:
             request_spec.leave_alone(properties, self._without_disk(row))
             request_spec.leave_alone(properties, self._database.read(moves.vacated, row.uuid))
-            if spec.get("requested_host"):
-                properties["requested_destination"] = {"host": spec["requested_host"]}
         if row.group_uuid:
             group, members = self._database.read(_group, row.group_uuid)
             if group is not None:

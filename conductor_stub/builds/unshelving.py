@@ -63,7 +63,7 @@ def accept(tx: Transaction, uuid: str, zone: str | None, host: str | None, ctx: 
     if host is not None and services.get(tx, host, services.COMPUTE) is None:
         raise errors.NotFound(kind="Host", name=host)
     wanted = zone if zone is not None else Zone.parse(instance_values.spec_of(row).get("availability_zone") or "").zone
-    details = {"availability_zone": wanted, "requested_host": host, "wait_for_capacity_s": 0}
+    details = {"availability_zone": wanted, "requested_host": host, "requested_node": None, "wait_for_capacity_s": 0}
     deadline = ctx.now + seconds(ctx.limits.build_timeout_s)
     values = {
         "vm_state": states.BUILDING,

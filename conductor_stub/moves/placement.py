@@ -139,7 +139,7 @@ class MovePlacement(Placement[Move, Move]):
     def _read_request(self, connection: Connection, move: Move) -> tuple[JSONObject, JSONObject]:
         """Return the request as for a build, with the new flavor and without the source.
 
-        A host that was forced on the build is not forced on its moves (as in nova).
+        A host that was forced on the build, or requested for it, does not bind its moves (as in nova).
         """
         record, row = move.record, move.instance
         instance_values.require_readable(row)
@@ -148,8 +148,8 @@ class MovePlacement(Placement[Move, Move]):
         migration = moves.to_migration(row, record)
         spec = request_spec.build_request_spec([migration.new.of(migration.instance)])
         properties = request_spec.build_filter_properties({**instance_values.spec_of(row), **record.new_spec})
-        for forced in ("force_hosts", "force_nodes"):
-            properties.pop(forced, None)
+        for of_build in ("force_hosts", "force_nodes", "requested_destination"):
+            properties.pop(of_build, None)
         new_flavor = record.new_spec["flavor"] != record.old_spec["flavor"]
         stays = new_flavor and self.same_host
         left_out = [*([] if stays else [record.source_compute]), *moves.vacated(connection, row.uuid)]

@@ -56,7 +56,9 @@ class DryRun:
         found: list[SchedulingRequestOf] = []
         for row, left_out, more in self._database.read(read):
             with contextlib.suppress(errors.RequestUnreadable):
-                found.append({"uuid": row.uuid, **self._request(row, left_out, more)})
+                # The host that was requested for the build does not bind its moves.
+                request = self._request(row, left_out, {"requested_destination": None, **more})
+                found.append({"uuid": row.uuid, **request})
         return found
 
     def _request(

@@ -121,13 +121,14 @@ def _own_project(_connection: Connection, project: str, arguments: Arguments) ->
 
 
 def _own_build(connection: Connection, project: str, arguments: Arguments) -> Arguments:
-    """No filter would decide on a forced host. The group is looked up by the method, once and inside the project: a
-    repeated request must get its first answer also after the group is gone.
+    """No filter would decide on a forced host, and one that is requested tells which hosts there are. The group is looked
+    up by the method, once and inside the project: a repeated request must get its first answer also after the group is gone.
 
     :raises errors.NotTrusted: errors.NotFound: a volume of another project
     """
     request = _mapping(arguments.get("request"))
-    if ":" in str(request.get("availability_zone", "")):
+    requested = request.get("requested_host") or request.get("requested_node")
+    if requested or ":" in str(request.get("availability_zone", "")):
         raise errors.NotTrusted(reason="only the administrator names the host of a build")
     wanted = request.get("block_device_mapping")
     if not isinstance(wanted, list):

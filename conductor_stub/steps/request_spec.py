@@ -53,7 +53,10 @@ def build_request_spec(instances: Sequence[Instance]) -> JSONObject:
 
 
 def build_filter_properties(spec: JSONObject) -> JSONObject:
-    """Return the filter properties of a stored build request ``spec``. ``spec`` is the stored build request."""
+    """Return the filter properties of a stored build request ``spec``.
+
+    A forced host takes the instance without any filter. A requested destination must pass the filters.
+    """
     zone = Zone.parse(spec["availability_zone"])
     properties: JSONObject = {"scheduler_hints": spec["scheduler_hints"], "instance_type": spec["flavor"]}
     if spec["ignore_hosts"]:
@@ -62,6 +65,9 @@ def build_filter_properties(spec: JSONObject) -> JSONObject:
         properties["force_hosts"] = [zone.host]
     if zone.node:
         properties["force_nodes"] = [zone.node]
+    places = {"host": spec.get("requested_host"), "node": spec.get("requested_node")}
+    if any(places.values()):
+        properties["requested_destination"] = {name: value for name, value in places.items() if value}
     return properties
 
 

@@ -39,6 +39,8 @@ _ADDED: Mapping[str, object] = {
     "hostname": None,
     "disk_config": None,
     "admin_password": None,
+    "requested_host": None,
+    "requested_node": None,
 }
 
 
@@ -55,7 +57,8 @@ class BuildRequest:
     ``user_data`` may have secrets: the stored request is without it. ``block_device_mapping`` are volumes of a single
     instance. ``networks`` are those that the guests are plugged into: ``auto`` is the project's default one. ``hostname`` of
     several instances gets a number. ``admin_password`` is for the default user of the guests; the stored request is without
-    it. Nothing is done with ``access_ip_v4``, ``access_ip_v6`` and ``disk_config``.
+    it. Nothing is done with ``access_ip_v4``, ``access_ip_v6`` and ``disk_config``. ``requested_host`` and
+    ``requested_node`` are the only ones to consider; unlike those of ``availability_zone``, they must pass the filters.
     """
 
     flavor: Annotated[str | Flavor, pydantic.PlainValidator(lambda value: value)]
@@ -84,6 +87,8 @@ class BuildRequest:
     hostname: HostName | None = None
     disk_config: DiskConfig | None = None
     admin_password: fields.Name | None = dataclasses.field(default=None, repr=False)
+    requested_host: fields.Name | None = None
+    requested_node: fields.Name | None = None
 
     @classmethod
     def from_wire(cls, data: object, field: str = "request") -> BuildRequest:
@@ -98,7 +103,12 @@ class BuildRequest:
             raise errors.InvalidInput(
                 field=f"{field}.min_count", reason=f"is {low}, which may not exceed max_count {high}"
             )
-        Zone.parse(request.availability_zone, f"{field}.availability_zone")
+        zone = Zone.parse(request.availability_zone, f"{field}.availability_zone")
+        for name in ("requested_host", "requested_node"):
+            if zone.forced and getattr(request, name):
+                raise errors.InvalidInput(
+                    field=f"{field}.{name}", reason="may not stand beside a host in availability_zone"
+                )
         hints.check(request.scheduler_hints, f"{field}.scheduler_hints")
         request._check_volumes(f"{field}.block_device_mapping")
         request._check_networks(f"{field}.networks")

@@ -51,7 +51,8 @@ class Retry:
 
 @dataclasses.dataclass(frozen=True)
 class _Destination:
-    host: fields.Text
+    host: fields.Text | None = None
+    node: fields.Text | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,8 +96,8 @@ class RequestSpec:
     """One scheduling request for ``num_instances`` instances of one flavor.
 
     ``request_spec`` and ``filter_properties`` are the dicts as sent; plugins written for nova receive them.
-    ``requested_hosts`` are the only ones to consider; unlike forced hosts, they must pass the filters. Those among
-    ``within_hosts`` are considered; None: all of them. A scheduler sets
+    ``requested_hosts`` and ``requested_nodes`` are the only ones to consider; unlike forced ones, they must pass the
+    filters. Those among ``within_hosts`` are considered; None: all of them. A scheduler sets
     ``ignore_nodes`` (host and node) for itself: no message has them.
     ``holding`` is what the instance already holds, which a dry run ignores. ``begin_by`` (naive UTC) is when the
     caller stops waiting for a scheduler to begin; None if the caller did not send it. ``guest_cpu`` is what a guest needs
@@ -117,6 +118,7 @@ class RequestSpec:
     force_hosts: tuple[str, ...] = ()
     force_nodes: tuple[str, ...] = ()
     requested_hosts: tuple[str, ...] = ()
+    requested_nodes: tuple[str, ...] = ()
     ignore_nodes: tuple[tuple[str, str], ...] = ()
     group_updated: bool = False
     group_hosts: frozenset[str] = frozenset()
@@ -146,6 +148,7 @@ class RequestSpec:
         props = fields.parse(_FilterProperties, filter_properties or {}, "filter_properties")
         assert isinstance(request_spec, Mapping)
         of = "request_spec.instance_properties"
+        destination = props.requested_destination or _Destination()
         uuids = spec.instance_uuids or ([spec.instance_properties.uuid] if spec.instance_properties.uuid else [])
         if spec.instance_uuids and len(spec.instance_uuids) != spec.num_instances:
             raise errors.InvalidInput(
@@ -164,7 +167,8 @@ class RequestSpec:
             within_hosts=None if props.within_hosts is None else tuple(props.within_hosts),
             force_hosts=tuple(props.force_hosts or ()),
             force_nodes=tuple(props.force_nodes or ()),
-            requested_hosts=(props.requested_destination.host,) if props.requested_destination else (),
+            requested_hosts=(destination.host,) if destination.host else (),
+            requested_nodes=(destination.node,) if destination.node else (),
             group_updated=props.group_updated,
             group_hosts=frozenset(props.group_hosts or ()),
             group_policies=frozenset(props.group_policies or ()),

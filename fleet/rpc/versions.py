@@ -14,8 +14,8 @@ from collections.abc import Mapping
 #: The version that is served, and the newest that is sent. ``docs/wire-contract.md`` lists the changes of each
 #: version.
 CURRENT: dict[str, str] = {
-    "scheduler": "4.10",
-    "conductor": "1.25",
+    "scheduler": "4.11",
+    "conductor": "1.26",
     "compute": "1.6",
     "volume": "1.2",
     "volume_scheduler": "1.1",

@@ -59,7 +59,8 @@ RULES = [
     rule(
         rules.FORCED_HOST,
         rules.ADMIN,
-        "Name the host of a server; no filter then decides.",
+        "Name the host of a server. The filters decide on the fields host and hypervisor_hostname, and no filter decides on "
+        "ZONE:HOST:NODE.",
         "POST /servers (with a host)",
     ),
     rule(

@@ -27,6 +27,8 @@ _NAMED_BY: Mapping[str, str] = {
     "Flavor": "server.flavorRef",
     "Volume": "server.block_device_mapping_v2",
     "Network": "server.networks",
+    "Host": "server.host",
+    "Node": "server.hypervisor_hostname",
 }
 #: Of one answer, about. A longer list has a link to the next page.
 MOST_BYTES = 8 * 2**20
@@ -79,7 +81,7 @@ class Servers:
     @bodies.takes(server_request.BODY)
     def on_post(self, request: falcon.Request, response: falcon.Response) -> None:
         wanted = server_request.parse(request, self._conductor)
-        if ":" in wanted.build["availability_zone"]:
+        if server_request.names_host(wanted.build):
             identity.require(request, rules.FORCED_HOST)
         if wanted.build.get("block_device_mapping"):
             identity.require(request, rules.ATTACH)
@@ -111,7 +113,7 @@ class Servers:
             build["admin_password"] = self._passwords()
 
     def _create(self, request: falcon.Request, build: JSONObject) -> AcceptedRequest:
-        """:raises errors.FleetError: as the conductor does; naming the field of a flavor, volume or network not there"""
+        """:raises errors.FleetError: as the conductor does; naming the field of what is not there"""
         try:
             return self._conductor.create(request, build, request.get_header(IDEMPOTENCY_KEY))
         except errors.NotFound as unknown:

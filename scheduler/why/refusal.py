@@ -68,8 +68,8 @@ def _of_none_considered(known: int, request: Request, place: str) -> Refusal:
     :param place: the word for a host
     """
     none = f"There are not enough {place}s available:"
-    forced = [*(f"host {name}" for name in request.force_hosts), *(f"node {name}" for name in request.force_nodes)]
-    named = forced or [f"host {name}" for name in request.requested_hosts]
+    forced = _words(request.force_hosts, request.force_nodes)
+    named = forced or _words(request.requested_hosts, request.requested_nodes)
     if not known:
         return Refusal(Reason.HOSTS_DOWN, f"{none} no {place} is known.")
     if named:
@@ -78,6 +78,10 @@ def _of_none_considered(known: int, request: Request, place: str) -> Refusal:
         return Refusal(Reason.POLICY, sentence)
     sentence = f"{none} the request excludes all of {known} {place}s by name."
     return Refusal(Reason.POLICY, sentence)
+
+
+def _words(hosts: Sequence[str], nodes: Sequence[str]) -> list[str]:
+    return [*(f"host {name}" for name in hosts), *(f"node {name}" for name in nodes)]
 
 
 def _why_not_there(request: Request, number: int) -> str:

@@ -248,6 +248,49 @@ def test_a_forced_host_is_not_retried(conductor: Conductor) -> None:
     assert FAILED.message in conductor.faults(uuid)[0]["message"]
 
 
+@pytest.mark.parametrize(
+    ("places", "sent"),
+    [
+        ({"requested_host": "h1"}, {"host": "h1"}),
+        ({"requested_node": "h1"}, {"node": "h1"}),
+        ({"requested_host": "h1", "requested_node": "h1"}, {"host": "h1", "node": "h1"}),
+    ],
+)
+def test_filters_decide_on_a_requested_host(conductor: Conductor, places: dict[str, str], sent: dict[str, str]) -> None:
+    """The scheduler considers this host only, beside a zone and at each attempt. It does not bind the instance's moves."""
+    uuid = conductor.place("h1", **places, availability_zone="nova")
+    fail(conductor, uuid, "h1", 1)
+    conductor.scheduler.answers.append(no_valid_host())
+    conductor.work()
+    asked = [properties for _spec, properties in conductor.scheduler.requests]
+    assert [(sent, None, [])] * 2 == [
+        (each["requested_destination"], each.get("force_hosts"), each.get("ignore_hosts", [])) for each in asked
+    ]
+    assert sent == conductor.operator.request_of(uuid)["filter_properties"]["requested_destination"]
+    (moved,) = conductor.operator.requests_of([uuid], live=True)
+    assert moved["filter_properties"]["requested_destination"] is None
+
+
+@pytest.mark.parametrize(
+    ("places", "missing"),
+    [
+        ({"requested_host": "h9"}, "Host h9"),
+        ({"requested_node": "h9"}, "Node h9"),
+        ({"requested_host": "h1", "requested_node": "h2"}, "Node h2 of host h1"),
+    ],
+)
+def test_a_requested_host_that_is_not_there(conductor: Conductor, places: dict[str, str], missing: str) -> None:
+    """Nothing is accepted."""
+    with pytest.raises(errors.NotFound, match=f"^{missing} "):
+        conductor.create(**places)
+    assert [] == conductor.scheduler.requests
+
+
+def test_a_request_forces_or_requests_a_host(conductor: Conductor) -> None:
+    with pytest.raises(errors.InvalidInput, match=r"^request\.requested_host may not stand beside a host in availab"):
+        conductor.create(requested_host="h1", availability_zone="nova:h1")
+
+
 UNUSABLE = [
     ("its agent is down", lambda conductor: conductor.clock.advance(conductor.limits.service_down_time_s + 1)),
     ("it is disabled", lambda conductor: conductor.operator.update_service("h2", True, "fleet-compute", "broken")),

@@ -215,8 +215,9 @@ def test_a_project_names_no_host(door: Door) -> None:
     """A zone alone is a wish that filters decide about."""
     request = {"request": {"availability_zone": "east"}}
     assert request == door.admit("create", "compute_task", **request)
-    with pytest.raises(errors.NotTrusted, match="names the host"):
-        door.admit("create", "compute_task", request={"availability_zone": "east:h1"})
+    for named in ({"availability_zone": "east:h1"}, {"requested_host": "h1"}, {"requested_node": "h1"}):
+        with pytest.raises(errors.NotTrusted, match="names the host"):
+            door.admit("create", "compute_task", request=named)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"name": 5}, {"name": None}, {"filters": 5}, {"request": []}, {"uuids": {}}])

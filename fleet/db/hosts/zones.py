@@ -62,7 +62,11 @@ def require_known(connection: Connection, wanted: Zone, default: str) -> None:
     :raises errors.InvalidInput: there is no such zone, host or node
     """
     if wanted.forced:
-        _require_node(connection, wanted)
+        if not _are_known(connection, wanted.host, wanted.node):
+            given = ("host", wanted.host), ("node", wanted.node)
+            there = " and node ".join(repr(name[:100]) for _kind, name in given if name)
+            kind = "host" if wanted.host else "node"
+            raise errors.InvalidInput(field=ZONE, reason=f"names no {kind} of this fleet: {there}")
     elif wanted.zone and wanted.zone != default:
         known = {zone for value in connection.execute(_NAMED).scalars() for zone in zones_of({ZONE: value})}
         if wanted.zone not in known:
@@ -71,11 +75,16 @@ def require_known(connection: Connection, wanted: Zone, default: str) -> None:
             raise errors.InvalidInput(field=ZONE, reason=reason)
 
 
-def _require_node(connection: Connection, wanted: Zone) -> None:
-    columns = (NODES.c.host, wanted.host), (NODES.c.hypervisor_hostname, wanted.node)
+def require_place(connection: Connection, host: str | None, node: str | None) -> None:
+    """Check the host and the node that a request limits the scheduler to. :raises errors.NotFound:"""
+    if not _are_known(connection, host, node):
+        name = f"{node} of host {host}" if host and node else node or host
+        raise errors.NotFound(kind="Node" if node else "Host", name=str(name))
+
+
+def _are_known(connection: Connection, host: str | None, node: str | None) -> bool:
+    """Return True if the fleet has this host, this node, or this node of this host."""
+    columns = (NODES.c.host, host), (NODES.c.hypervisor_hostname, node)
     named = [column == name for column, name in columns if name]
     found = sa.select(NODES.c.id).where(*named, sa.not_(NODES.c.deleted)).order_by(NODES.c.id).limit(1)
-    if connection.execute(found).first() is None:
-        there = " and node ".join(repr(name[:100]) for _column, name in columns if name)
-        kind = "host" if wanted.host else "node"
-        raise errors.InvalidInput(field=ZONE, reason=f"names no {kind} of this fleet: {there}")
+    return connection.execute(found).first() is not None

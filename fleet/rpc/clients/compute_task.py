@@ -25,6 +25,7 @@ NEWER_KEYS = {
     "networks": "1.17",
     **dict.fromkeys(("access_ip_v4", "access_ip_v6", "hostname", "admin_password"), "1.18"),
     "disk_config": "1.19",
+    **dict.fromkeys(("requested_host", "requested_node"), "1.26"),
 }
 #: Values that an older conductor has, too.
 _UNSET: tuple[object, ...] = (None, "", 0, [], network.NONE)

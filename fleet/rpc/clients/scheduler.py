@@ -14,6 +14,7 @@ from fleet.json_codec import JSONObject
 from fleet.objects.answers.decisions import KeptDecision
 from fleet.objects.answers.hosts import AggregateChange, AggregateView
 from fleet.objects.answers.instances import SchedulingRequestOf
+from fleet.rpc import versions
 from fleet.rpc.clients.api import Message
 from fleet.rpc.clients.decision import DecisionAPI
 
@@ -42,15 +43,18 @@ class SchedulerAPI(DecisionAPI):
         # expires.
         begin_by = self.clock() + seconds(self._conf.rpc_response_timeout)
         spec = {**request_spec, "begin_by": f"{begin_by.isoformat()}Z"}
-        # An older scheduler would ignore the destination, or the rules.
-        version = "4.5" if filter_properties.get("requested_destination") else ""
+        # An older scheduler would ignore the destination, its node, or the rules.
+        destination = filter_properties.get("requested_destination") or {}
+        version = "4.5" if destination else ""
         version = "4.7" if filter_properties.get("group_rules") else version
+        version = "4.11" if destination.get("node") else version
         older, shorter = (
             {name: value for name, value in filter_properties.items() if name != left}
             for left in ("within_hosts", "ignore_hosts")
         )
         newer = {"filter_properties": shorter} if "within_hosts" in shorter else {}
-        return self._decide(context, "select_destinations", spec, older, version, newer, "4.10")
+        newest = max("4.10", version or "4.10", key=versions.parse)
+        return self._decide(context, "select_destinations", spec, older, version, newer, newest)
 
     def describe_filters(self, context: RequestContext) -> JSONObject:
         """Return ``filters``, ``judged`` and ``left_out``: see ``docs/wire-contract.md``.

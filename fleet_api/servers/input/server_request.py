@@ -111,13 +111,15 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
     if any(each.get("name") != "default" for each in server.security_groups or ()):
         raise NotHere("A security group other than default")
     volumes = block_devices.volumes(server.block_device_mapping_v2 or (), server.imageRef)
+    if ":" in (server.availability_zone or "") and (server.host or server.hypervisor_hostname):
+        raise errors.InvalidInput(field="server.host", reason="may not stand beside a host in availability_zone")
     require_known(request, "server", [name for name in _SINCE if getattr(server, name) is not None], _SINCE)
     build = {
         "name": server.name,
         "flavor": str(server.flavorRef),
         "min_count": server.min_count or 1,
         "max_count": server.max_count or server.min_count or 1,
-        "availability_zone": _zone(server),
+        "availability_zone": server.availability_zone or "",
         "scheduler_hints": hints(bodies.whole(request)),
         "metadata": server.metadata,
         "networks": _networks(server.networks),
@@ -140,6 +142,9 @@ def parse(request: falcon.Request, conductor: Conductor) -> Wanted:
         "access_ip_v6": server.accessIPv6,
         "hostname": server.hostname,
         "disk_config": server.disk_config,
+        # The only ones to consider. Unlike ZONE:HOST:NODE, they must pass the filters.
+        "requested_host": server.host,
+        "requested_node": server.hypervisor_hostname,
     }
     build |= {name: value for name, value in optional.items() if value}
     if server.adminPass:
@@ -165,14 +170,9 @@ def _image(request: falcon.Request, conductor: Conductor, uuid: str) -> JSONObje
         return conductor.image(request, uuid).to_image().to_wire()
 
 
-def _zone(server: _Server) -> str:
-    zone = server.availability_zone or ""
-    if not server.host and not server.hypervisor_hostname:
-        return zone
-    if ":" in zone:
-        raise errors.InvalidInput(field="server.host", reason="may not stand beside a host in availability_zone")
-    node = f":{server.hypervisor_hostname}" if server.hypervisor_hostname else ""
-    return f"{zone}:{server.host or ''}{node}"
+def names_host(build: JSONMapping) -> bool:
+    """Return True if a build request forces a host or a node, or requests one."""
+    return ":" in build["availability_zone"] or not build.keys().isdisjoint(("requested_host", "requested_node"))
 
 
 def hints(body: JSONMapping) -> JSONObject:

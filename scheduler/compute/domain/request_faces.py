@@ -98,7 +98,10 @@ def _retry(request: RequestSpec) -> Record | None:
 
 
 def _destination(request: RequestSpec) -> Record | None:
-    return Record(host=request.requested_hosts[0]) if request.requested_hosts else None
+    if not request.requested_hosts and not request.requested_nodes:
+        return None
+    host, node = (next(iter(names), None) for names in (request.requested_hosts, request.requested_nodes))
+    return Record(host=host, node=node)
 
 
 def _pci_requests(request: RequestSpec) -> PciRequests | None:

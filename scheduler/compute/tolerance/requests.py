@@ -47,7 +47,8 @@ def bound_in(request: RequestSpec) -> str | None:
 
 def alone(request: RequestSpec, uuid: str) -> RequestSpec:
     """Return the request for one of its instances, on any host, also on one where a build of it has failed."""
-    return dataclasses.replace(request, instance_uuids=(uuid,), num_instances=1, requested_hosts=(), retry=None)
+    anywhere = dataclasses.replace(request, requested_hosts=(), requested_nodes=(), retry=None)
+    return dataclasses.replace(anywhere, instance_uuids=(uuid,), num_instances=1)
 
 
 def after(request: RequestSpec, lost: Collection[str], placed: Collection[tuple[str, str]]) -> RequestSpec:

@@ -22,7 +22,7 @@ def is_forced(request: Request) -> bool:
 
 def is_restricted(request: Request) -> bool:
     """Return True if the request names any hosts, or excludes some."""
-    named = request.ignore_hosts or request.ignore_nodes or request.requested_hosts
+    named = request.ignore_hosts or request.ignore_nodes or request.requested_hosts or request.requested_nodes
     return is_forced(request) or bool(named) or request.within_hosts is not None
 
 
@@ -34,10 +34,13 @@ def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
     if not is_restricted(request):
         return hosts.present()
     LOG.debug(
-        "The request excludes hosts %s; it asks for hosts %s; it forces hosts %s and nodes %s",
+        "The request excludes hosts %s; it asks for hosts %s and nodes %s; it forces hosts %s and nodes %s",
         *(
             ", ".join(names) or "-"
-            for names in (request.ignore_hosts, request.requested_hosts, request.force_hosts, request.force_nodes)
+            for names in (
+                *(request.ignore_hosts, request.requested_hosts, request.requested_nodes),
+                *(request.force_hosts, request.force_nodes),
+            )
         ),
     )
     mask = hosts.restricted(request.ignore_hosts, request.force_hosts, request.force_nodes)
@@ -45,4 +48,6 @@ def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
         mask &= hosts.of_table(hosts.whole().only(hosts.rows_named(request.within_hosts)))
     if request.ignore_nodes:
         mask &= ~hosts.of_table(hosts.whole().only(hosts.rows_of_keys(request.ignore_nodes)))
-    return mask & hosts.restricted((), request.requested_hosts, ()) if request.requested_hosts else mask
+    if request.requested_hosts or request.requested_nodes:
+        mask &= hosts.restricted((), request.requested_hosts, request.requested_nodes)
+    return mask

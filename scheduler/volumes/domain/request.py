@@ -115,6 +115,7 @@ class VolumeRequest:
     force_hosts: ClassVar[Sequence[str]] = ()
     force_nodes: ClassVar[Sequence[str]] = ()
     requested_hosts: ClassVar[Sequence[str]] = ()
+    requested_nodes: ClassVar[Sequence[str]] = ()
     within_hosts: ClassVar[Sequence[str] | None] = None
     ignore_nodes: ClassVar[Sequence[tuple[str, str]]] = ()
     group_updated: ClassVar[bool] = False

@@ -395,7 +395,9 @@ def test_hosts_are_not_shown_to_projects(client) -> None:
     assert "host7" in client.simulate_get(path, headers=as_user("root")).json["server"]["fault"]["message"]
 
 
-@pytest.mark.parametrize("placed", [{"availability_zone": "nova:host7"}, {"host": "host7"}])
+@pytest.mark.parametrize(
+    "placed", [{"availability_zone": "nova:host7"}, {"host": "host7"}, {"hypervisor_hostname": "host7"}]
+)
 def test_only_an_administrator_names_the_host(client, conductor, placed) -> None:
     body = json.dumps({"server": {**SERVER, **placed}})
     refused = client.simulate_post("/v2.1/servers", headers=as_user("alice"), body=body)

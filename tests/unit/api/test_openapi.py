@@ -27,8 +27,11 @@ from tests.unit.api.test_requests import BAD_SERVERS, SERVER, FewServers
 
 #: Words of refusals that no schema can find.
 BEYOND_SCHEMAS = {
-    *("flavorRef", "imageRef", "networks", "block_device_mapping_v2", "host", "server.key_name", "security group"),
+    *("flavorRef", "imageRef", "networks", "block_device_mapping_v2", "server.key_name", "security group"),
     *(
+        "server.host cannot be used: Host none",
+        "server.hypervisor_hostname cannot be used: Node none",
+        "server.host may not stand beside",
         "tags is known from version 2.52",
         "description is known from version 2.19",
         "server.user_data must be base64",

@@ -59,6 +59,9 @@ class FewServers(HttpConductor):
         return self.instances[start : start + limit]
 
     def _create(self, wanted: dict[str, Any], token: str | None) -> dict[str, Any]:
+        for kind in ("host", "node"):
+            if wanted.get(f"requested_{kind}") == "none":
+                raise errors.NotFound(kind=kind.capitalize(), name="none")
         if wanted["flavor"] != FLAVOR.flavorid:
             raise errors.NotFound(kind="Flavor", name=wanted["flavor"])
         self.built.append((wanted, token))
@@ -186,7 +189,7 @@ def test_a_server(client, conductor):
     disk = {"uuid": IMAGE.uuid, "boot_index": 0, "source_type": "image", "destination_type": "local"}
     server = {**SERVER, "imageRef": IMAGE.uuid, "networks": "none", "block_device_mapping_v2": [disk], "min_count": "2"}
     body = {
-        "server": {**server, "availability_zone": "az1", "host": "h1"},
+        "server": {**server, "availability_zone": "az1", "host": "h1", "hypervisor_hostname": "n1"},
         "OS-SCH-HNT:scheduler_hints": {"a": ["1", "2"]},
     }
     answer = post(client, body, **{"Idempotency-Key": "k1"})
@@ -198,7 +201,9 @@ def test_a_server(client, conductor):
         "flavor": "f1",
         "min_count": 2,
         "max_count": 2,
-        "availability_zone": "az1:h1",
+        "availability_zone": "az1",
+        "requested_host": "h1",
+        "requested_node": "n1",
         "scheduler_hints": {"a": ["1", "2"]},
         "metadata": {},
         "networks": "none",
@@ -243,6 +248,8 @@ BAD_SERVERS = [
     ({"name": "x"}, 400, "flavorRef"),
     ({**SERVER, "flavorRef": "none"}, 400, "flavorRef"),
     ({**SERVER, "imageRef": "cirros"}, 400, "imageRef"),
+    ({**SERVER, "host": "none"}, 400, "server.host cannot be used: Host none"),
+    ({**SERVER, "hypervisor_hostname": "none"}, 400, "server.hypervisor_hostname cannot be used: Node none"),
     ({**SERVER, "min_count": 0}, 400, "min_count"),
     ({**SERVER, "max_count": "many"}, 400, "max_count"),
     ({**SERVER, "min_count": True}, 400, "min_count must be a whole number from 1 to 1000"),
@@ -254,7 +261,7 @@ BAD_SERVERS = [
     ({**SERVER, "block_device_mapping_v2": [{"source_type": "tape"}]}, 400, "block_device_mapping_v2"),
     ({**SERVER, "metadata": {"a": []}}, 400, "metadata"),
     ({**SERVER, "colour": "red"}, 400, "colour"),
-    ({**SERVER, "host": "h1", "availability_zone": "z:h2"}, 400, "host"),
+    ({**SERVER, "host": "h1", "availability_zone": "z:h2"}, 400, "server.host may not stand beside"),
     ({**SERVER, "tags": ["a"]}, 400, "tags is known from version 2.52"),
     ({**SERVER, "description": "mine"}, 400, "description is known from version 2.19"),
     ({**SERVER, "key_name": "k"}, 400, "server.key_name"),

@@ -97,6 +97,18 @@ def test_an_old_scheduler_gets_the_hosts_to_leave_out(conf: cfg.ConfigOpts, serv
     assert {"retry": None, sent: lists[sent]} == message["args"]["filter_properties"]
 
 
+@pytest.mark.parametrize("lists", [{}, {"within_hosts": ["h3"]}])
+def test_an_old_scheduler_gets_no_requested_node(conf: cfg.ConfigOpts, lists: dict[str, Any]) -> None:
+    """It would choose another one of the host. A request for a host alone is sent."""
+    conf.set_override("scheduler", "4.10", group="upgrade_levels")
+    scheduler = Receiver("4.10", [])
+    api = clients.SchedulerAPI(sending(conf, scheduler), conf)
+    with pytest.raises(errors.VersionPinned):
+        api.select_destinations(new_context(), {}, {**lists, "requested_destination": {"host": "h1", "node": "n1"}})
+    api.select_destinations(new_context(), {}, {**lists, "requested_destination": {"host": "h1"}})
+    assert [{"host": "h1"}] == [each["args"]["filter_properties"]["requested_destination"] for each in scheduler.taken]
+
+
 def test_what_is_refused_for_its_version_is_asked_again(conf: cfg.ConfigOpts, caplog: Any) -> None:
     """Nothing was done, so nothing is done twice; what comes next is sent in the older version at once."""
     conductor = Receiver("1.0", [])

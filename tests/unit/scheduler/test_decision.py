@@ -188,6 +188,9 @@ def test_the_subset_is_drawn_from_the_best():
         ("forced and ignored", {"force_hosts": ["a"], "ignore_hosts": ["a"]}, None),
         ("best of those forced", {"force_hosts": ["a", "c"]}, "a"),
         ("requested, without case", {"requested_destination": {"host": "C"}}, "c"),
+        ("requested node", {"requested_destination": {"node": "c"}}, "c"),
+        ("requested node, with case", {"requested_destination": {"node": "C"}}, None),
+        ("requested host and another's node", {"requested_destination": {"host": "a", "node": "b"}}, None),
         ("requested and ignored", {"requested_destination": {"host": "c"}, "ignore_hosts": ["c"]}, None),
         ("within some, without case", {"within_hosts": ["A", "C", "gone"]}, "a"),
         ("within some, without an ignored one", {"within_hosts": ["a", "c"], "ignore_hosts": ["a"]}, "c"),
@@ -201,9 +204,10 @@ def test_ignore_and_force(name, asked, expected):
     assert ([expected] if expected else []) == hosts_of(made), name
 
 
-def test_a_requested_host_is_filtered():
+@pytest.mark.parametrize("kind", ["host", "node"])
+def test_a_requested_host_is_filtered(kind):
     """Unlike a forced host: c has 2 GB."""
-    asked = request({"memory_mb": 4096}, requested_destination={"host": "c"})
+    asked = request({"memory_mb": 4096}, requested_destination={kind: "c"})
     made = factories.decision(pipeline(), factories.candidates(*THREE), asked)
     assert [FilterCount("RamFilter", 1, 0)] == made.counts
 

@@ -55,6 +55,7 @@ class Voyage:
     within_hosts: tuple[str, ...] | None = None
     ignore_nodes: tuple[tuple[str, str], ...] = ()
     requested_hosts: tuple[str, ...] = ()
+    requested_nodes: tuple[str, ...] = ()
     group_updated: bool = False
     filter_properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     request_spec: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -292,6 +292,11 @@ NAMED = [
         "host h9, to which the request is limited, is not known.",
     ),
     (
+        "no such node",
+        {"requested_destination": {"node": "n9"}},
+        "node n9, to which the request is limited, is not known.",
+    ),
+    (
         "the only host is excluded",
         {"requested_destination": {"host": "a"}, "ignore_hosts": ["a"]},
         "host a, to which the request is limited, is excluded by the same request.",

@@ -41,7 +41,8 @@ class Shapes:
         key = request_key(dataclasses.replace(alone, guest_cpu=None) if cpu is not None else alone)
         # Hosts that the request leaves out, and the processor that the guest sees, are no part of the key.
         seen = (cpu.vendor, tuple(cpu.features)) if cpu is not None else None
-        whole = None if key is None else (key, alone.ignore_hosts, alone.within_hosts, alone.requested_hosts, seen)
+        only = alone.within_hosts, alone.requested_hosts, alone.requested_nodes
+        whole = None if key is None else (key, alone.ignore_hosts, only, seen)
         known = self._known.get(whole) if whole is not None and self._asked.cacheable else None
         if known is not None:
             return known
