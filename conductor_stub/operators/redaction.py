@@ -8,6 +8,8 @@ the nearest host. ``host_id`` tells whether two of its instances share a host. C
 
 from __future__ import annotations
 
+from typing import Any
+
 from conductor_stub.operators import answer_fields
 from fleet import capacity, errors
 from fleet.json_codec import JSONMapping, JSONObject
@@ -31,29 +33,44 @@ _NO_HOST = "No valid host was found."
 _FAILED = "It has failed. An administrator sees where and why."
 
 
-def answer_of(method: str, answer: object, project: str) -> object:
+def answer_of(method: str, answer: object, project: str, key: str) -> object:
     """Return the answer of a method as its project may see it: the fields that are listed, without places."""
-    return answer_fields.listed(redact(answer, project), answer_fields.ANSWERS.get(method, answer_fields.NOTHING))
+    return answer_fields.listed(redact(answer, project, key), answer_fields.ANSWERS.get(method, answer_fields.NOTHING))
 
 
-def redact(answer: object, project: str) -> object:
+def with_host_ids(answer: Any, key: str) -> object:
+    """Return a list of instances, or one with its events, for an administrator: with the ids that its project sees."""
+    if isinstance(answer, list):
+        return [_with_id(each, each, key) for each in answer]
+    instance = answer["instance"]
+    events = [_with_id(each, instance, key) for each in answer["events"]]
+    return {**answer, "instance": _with_id(instance, instance, key), "events": events}
+
+
+def _with_id(record: JSONMapping, instance: JSONMapping, key: str) -> JSONObject:
+    return {**record, "host_id": host_id.of(key, instance["project_id"] or "", record["host"])}
+
+
+def redact(answer: object, project: str, key: str) -> object:
     """Return an answer of the conductor, of any shape, as its project may see it.
+
+    :param key: from which ids of hosts are made
 
     MariaDB takes names that differ in case or accents for the same: a list of ``dev`` then has what ``Dev`` owns as well.
     """
     if isinstance(answer, list):
-        return [redact(each, project) for each in answer if not _is_of_others(each, project)]
+        return [redact(each, project, key) for each in answer if not _is_of_others(each, project)]
     if not isinstance(answer, dict):
         return answer
     shown = {
-        name: redact(value, project) if isinstance(value, dict | list) and name not in _OF_USERS else value
+        name: redact(value, project, key) if isinstance(value, dict | list) and name not in _OF_USERS else value
         for name, value in answer.items()
     }
     shown.update(dict.fromkeys(_PLACES.intersection(answer)))
     for name in _LISTS_OF_PLACES.intersection(answer):
         shown[name] = []
     if "host" in answer:
-        shown["host_id"] = host_id.of(project, answer["host"])
+        shown["host_id"] = host_id.of(key, project, answer["host"])
     if "message" in answer:
         shown.update(_without_places(answer))
     return shown

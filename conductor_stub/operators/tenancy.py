@@ -19,6 +19,7 @@ from fleet import errors
 from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection, Database
 from fleet.db.instances import instances
+from fleet.db.schema import identity
 from fleet.db.volumes import volumes
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import fields
@@ -199,11 +200,16 @@ OFFERS: Mapping[tuple[str, str], _Check] = {
 }
 
 
+#: Their answers to an administrator have ids of hosts, which ``fleet-api`` shows.
+_WITH_HOST_IDS = (("operator", "list_instances"), ("operator", "show_instance"))
+
+
 class Tenancy:
     """Implements :class:`fleet.rpc.trust.admission.Guard`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._host_key: str | None = None
 
     def admit(self, context: Mapping[str, object], message: JSONObject) -> JSONObject:
         """Return the message that the method receives.
@@ -228,9 +234,19 @@ class Tenancy:
     def release(self, context: Mapping[str, object], message: JSONMapping, answer: object) -> object:
         """Return the answer that the caller receives: a project does not see names and sizes of hosts."""
         method = (message.get("namespace") or "", str(message.get("method")))
-        if context.get("is_admin", True) or method not in CHECKS:
+        if method not in CHECKS:
             return answer
-        return redaction.answer_of(method[1], answer, str(context.get("project_id")))
+        if not context.get("is_admin", True):
+            return redaction.answer_of(method[1], answer, str(context.get("project_id")), self._key())
+        if method in _WITH_HOST_IDS and not message.get("args", {}).get("brief"):
+            return redaction.with_host_ids(answer, self._key())
+        return answer
+
+    def _key(self) -> str:
+        """The secret of the ledger for ids of hosts. It never changes."""
+        if self._host_key is None:
+            self._host_key = self._database.write(identity.host_key)
+        return self._host_key
 
     def refuse(self, context: Mapping[str, object], refusal: errors.FleetError) -> errors.FleetError:
         """Return the error that the caller receives: a project reads no names of hosts in it."""

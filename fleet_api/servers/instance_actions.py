@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 
 from fleet import errors
 from fleet.json_codec import JSONMapping
-from fleet.objects import host_id
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import answers, bodies, guard, paging
@@ -160,7 +159,7 @@ def _event(request: falcon.Request, instance: JSONMapping, event: Event) -> Acti
     if sees_all:
         shown["traceback"] = None
     if version >= _HOSTS:
-        shown["hostId"] = event.get("host_id") or host_id.of(instance["project_id"] or ADMIN, event["host"])
+        shown["hostId"] = event.get("host_id") or ""
         if sees_all:
             shown["host"] = event["host"]
     if version >= _DETAILS:

@@ -10,7 +10,7 @@ import falcon
 
 from fleet import states
 from fleet.json_codec import JSONMapping, JSONObject
-from fleet.objects import host_id, host_name
+from fleet.objects import host_name
 from fleet_api.access import identity
 from fleet_api.access.identity import ADMIN
 from fleet_api.requests import microversions
@@ -97,9 +97,8 @@ def brief(request: falcon.Request, instance: JSONMapping) -> BriefServer:
 def view(request: falcon.Request, instance: JSONMapping) -> ListedServer:
     """Return a server as in a list with details."""
     version, host = request.context.version, instance["host"]
+    is_placed = bool(host or instance.get("host_id"))
     project = instance["project_id"] or ADMIN
-    # A project gets the id in place of the name.
-    alias = instance.get("host_id") or host_id.of(project, host)
     shown: ListedServer = {
         **brief(request, instance),
         "status": status(instance),
@@ -107,7 +106,8 @@ def view(request: falcon.Request, instance: JSONMapping) -> ListedServer:
         "user_id": instance["user_id"] or ADMIN,
         "created": _seconds(instance["created_at"]),
         "updated": _seconds(instance["updated_at"] or instance["created_at"]),
-        "hostId": alias,
+        # A conductor that is older does not send it to administrators.
+        "hostId": instance.get("host_id") or "",
         "image": _image(request, instance["image"]),
         "flavor": _flavor(request, instance["flavor"]),
         "addresses": addresses.view(instance),
@@ -117,7 +117,7 @@ def view(request: falcon.Request, instance: JSONMapping) -> ListedServer:
         "accessIPv4": instance.get("access_ip_v4") or "",
         "accessIPv6": instance.get("access_ip_v6") or "",
         "OS-DCF:diskConfig": instance.get("disk_config") or DISK_CONFIG,
-        "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if alias else "",
+        "OS-EXT-AZ:availability_zone": (instance["availability_zone"] or "") if is_placed else "",
         "OS-EXT-STS:task_state": _task(instance),
         "OS-EXT-STS:vm_state": states.SHELVED_OFFLOADED if instance.get("is_unshelved") else instance["vm_state"],
         "OS-EXT-STS:power_state": instance["power_state"],
@@ -130,7 +130,7 @@ def view(request: falcon.Request, instance: JSONMapping) -> ListedServer:
     }
     if status(instance) in ("ACTIVE", "BUILD", "RESIZE", "REBUILD"):
         shown["progress"] = 100 if instance["vm_state"] == states.ACTIVE else 0
-    if alias:
+    if is_placed:
         shown["security_groups"] = [{"name": "default"}]
     shown.update(_newer(version, instance))
     if not identity.sees_all(request):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity of the ledger: a uuid in the row of generations, which every reader of changes reads.
+"""The identity of the ledger: a uuid in the row of generations, which every reader of changes reads. And a secret beside it.
 
-Called by :mod:`fleet_cli.upkeep.ledger`.
+Called by :mod:`fleet_cli.upkeep.ledger` and :mod:`conductor_stub.operators.tenancy`.
 """
 
 from __future__ import annotations
+
+import secrets
 
 import sqlalchemy as sa
 
@@ -21,6 +23,14 @@ _UUID = sa.select(_ROW.c.ledger).where(_ROW.c.id == 1)
 def read(connection: Transaction | sa.Connection) -> str | None:
     """The uuid; None until the next migration, or :func:`adopt`, writes one."""
     found: str | None = connection.execute(_UUID).scalar_one_or_none()
+    return found
+
+
+def host_key(tx: Transaction) -> str:
+    """Return the secret from which ids of hosts are made. The first process that needs it writes it, for all of them."""
+    without = _ROW.c.id == 1, _ROW.c.host_key.is_(None)
+    tx.execute(_ROW.update().where(*without).values(host_key=secrets.token_hex(32)))
+    found: str = tx.execute(sa.select(_ROW.c.host_key).where(_ROW.c.id == 1)).scalar_one()
     return found
 
 

@@ -13,6 +13,7 @@ from fleet.db.tables.base import METADATA, UUID, Timestamp, generation
 #: One row: the generation of the newest commit. Its row lock makes commit order equal generation order. The columns with
 #: names of tables hold the newest generation that changed each. They are valid if ``noted`` equals ``value``: a program
 #: older than these columns advances only ``value``. ``ledger`` is the identity of the database (``fleet.ledger_identity``).
+#: ``host_key`` is a secret, from which ids of hosts are made (``fleet.objects.host_id``).
 generations = sa.Table(
     "generations",
     METADATA,
@@ -24,6 +25,7 @@ generations = sa.Table(
     generation("volumes"),
     generation("noted"),
     sa.Column("ledger", UUID),
+    sa.Column("host_key", sa.String(64)),
 )
 
 

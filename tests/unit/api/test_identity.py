@@ -114,7 +114,7 @@ class TwoProjects(FewServers):
     def ask(self, request: falcon.Request, method: str, /, **arguments: Any) -> Any:
         """A project gets what the conductor lets it see."""
         caller, answer = request.context.caller, super().ask(request, method, **arguments)
-        return answer if caller.is_admin else redaction.redact(answer, caller.project_id)
+        return answer if caller.is_admin else redaction.redact(answer, caller.project_id, "secret")
 
     def _of_project(self, filters: dict[str, Any], **_page: Any) -> list[dict[str, Any]]:
         return [each for each in self.instances if filters.get("project_id") in (None, each["project_id"])]
