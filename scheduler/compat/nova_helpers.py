@@ -50,7 +50,7 @@ def instance_uuids_overlap(host_state: Any, uuids: str | Iterable[str]) -> bool:
 
 def other_types_on_host(host_state: Any, instance_type_id: int | None) -> bool:
     """Return True if the host has an instance of another flavor."""
-    return any(each.instance_type_id != instance_type_id for each in host_state.instances.values())
+    return any(each.is_of_other_type(instance_type_id) for each in host_state.instances.values())
 
 
 # -- nova.scheduler.utils -------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ class SchedulerManager:
 
         def apply() -> None:
             columns = self._driver.host_manager.domain.layout.columns
-            told = functools.partial(hints.bookings, bookings, columns)
+            told = functools.partial(hints.bookings, bookings, columns, TrackedInstance)
             self._driver.note_bookings(self._driver.host_manager.hint_bookings(told))
 
         if sender != self._name:

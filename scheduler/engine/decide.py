@@ -143,7 +143,7 @@ class _Picking:
         if not self.wanted and (self._requested == 1 or not self._pipeline.alternates):
             return  # the last pick: no later step of this request reads the hosts
         chosen, prepared, evaluation = self._chosen[-1], self._prepared, self._evaluation
-        self._hosts.pick(chosen.row, chosen.uuid, prepared.consumption)
+        self._hosts.pick(chosen.row, chosen.uuid, prepared.consumption, prepared.request)
         request = prepared.request
         if request.group_updated:
             grown = request.group_hosts | {self._hosts.key(chosen.row)[0]}
@@ -200,10 +200,10 @@ class _Picking:
             picks=self._picks(),
             tally=self._evaluation.tally(prepared.filters),
             consumption=prepared.consumption,
+            request=prepared.request,
             refusal=self._refusal() if self.wanted else None,
             remarks=prepared.supervision.remarks,
             state=state,
-            request=prepared.request,
             scores=scores,
             share=None if self._share is None else self._share.use(),
         )

@@ -99,10 +99,10 @@ class Decision:
     picks: Sequence[Pick]
     tally: Tally
     consumption: Consumption
+    request: Request
     refusal: Refusal | None = None
     remarks: Sequence[str] = ()
     state: StateAge | None = None
-    request: Request | None = None
     scores: Sequence[Wire] = ()
     share: ShareUse | None = None
 

@@ -98,4 +98,6 @@ def _to_wire(booking: Booking) -> dict[str, object]:
         "nodename": booking.key[1],
         "amounts": dict(booking.amounts.numbers),
         "came_from": booking.came_from,
+        "instance_type_id": booking.entry.instance_type_id,
+        "project_id": booking.entry.project_id,
     }

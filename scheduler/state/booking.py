@@ -17,6 +17,7 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from scheduler.engine.hosts.consumption import Consumption, Taking
 from scheduler.engine.hosts.table import Key
@@ -26,13 +27,15 @@ from scheduler.engine.hosts.table import Key
 class Booking:
     """``amounts`` are what the instance takes of its host; ``came_from`` is the host that it was on before.
 
-    ``told`` is True if another scheduler booked it, and sent a cast.
+    ``entry`` is what the index of instances shows on the host until the database does. ``told`` is True if another
+    scheduler booked it, and sent a cast.
     """
 
     instance_uuid: str
     key: Key
     amounts: Consumption
     expires_at: float
+    entry: Any
     came_from: str | None = None
     told: bool = False
 

@@ -59,6 +59,8 @@ class _Booking:
     nodename: fields.Name
     amounts: dict[fields.Name, _Amount]
     came_from: fields.Name | None = None
+    instance_type_id: int | None = None
+    project_id: fields.Text | None = None
 
 
 def aggregates(sent: object) -> list[AggregateHint]:
@@ -103,10 +105,13 @@ def instances(host_name: object, sent: object, entry: Callable[..., object]) -> 
     return found
 
 
-def bookings(sent: object, columns: Mapping[str, type], expires_at: float) -> list[Booking]:
+def bookings(
+    sent: object, columns: Mapping[str, type], entry: Callable[..., object], expires_at: float
+) -> list[Booking]:
     """Parse bookings of another scheduler. Amounts of columns that are not known here, or that no booking takes from, are
     left out.
 
+    :param entry: makes the entry of the domain's instance index from the fields
     :raises errors.InvalidInput:
     """
     parsed = fields.parse(list[_Booking], _listed(sent), "bookings")
@@ -117,6 +122,13 @@ def bookings(sent: object, columns: Mapping[str, type], expires_at: float) -> li
             (each.host, each.nodename),
             Consumption({name: amount for name, amount in each.amounts.items() if name in bookable}),
             expires_at,
+            entry(
+                uuid=each.instance_uuid,
+                host=each.host,
+                node=each.nodename,
+                instance_type_id=each.instance_type_id,
+                project_id=each.project_id,
+            ),
             each.came_from,
             told=True,
         )

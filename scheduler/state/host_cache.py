@@ -23,7 +23,6 @@ from scheduler.engine.hosts.consumption import Consumption
 from scheduler.engine.hosts.domain import Domain, Held
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.table import Key
-from scheduler.engine.names import Request
 from scheduler.state.booking import Booking, Bookings
 from scheduler.state.hints import AggregateHint
 from scheduler.state.memberships import Memberships
@@ -76,8 +75,9 @@ class HostCache:
             if self._gone.get(pick.instance_uuid):
                 continue  # the feed will not show it again
             came_from = self._inventory.instances.host_of(pick.instance_uuid)
-            booked.append(Booking(pick.instance_uuid, pick.key, decision.consumption, expires_at, came_from))
-            self._book(booked[-1], decision.request)
+            entry = self._domain.requests.placed(pick.instance_uuid, *pick.key, decision.request)
+            booked.append(Booking(pick.instance_uuid, pick.key, decision.consumption, expires_at, entry, came_from))
+            self._book(booked[-1])
         return booked
 
     def bookings(self) -> list[Booking]:
@@ -102,12 +102,12 @@ class HostCache:
             if self._inventory.instances.host_of(uuid) == booking.came_from:
                 self._book(booking)
 
-    def _book(self, booking: Booking, request: Request | None = None) -> None:
+    def _book(self, booking: Booking) -> None:
         self._bookings.book(booking)
         self._increase(booking.key, booking.amounts, 1)
         self._show_rare(booking.key, booking.amounts.rare)
         if booking.came_from is None:
-            self._inventory.place(self._domain.requests.placed(booking.instance_uuid, *booking.key, request))
+            self._inventory.place(booking.entry)
         else:
             self._inventory.arriving[booking.instance_uuid] = booking.key[0]
 

@@ -31,6 +31,7 @@ from fleet.db.tables import models
 from fleet.objects import BuildRequest, Claim, Finish, Flavor, HostLimits, HostReport, Instance, RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
 from fleet_trial import private_servers
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine import decide, decision, pipeline
@@ -237,7 +238,7 @@ class _Scheduler:
     def hear(self, sender: str, bookings: list[dict[str, Any]]) -> None:
         if sender != self._name:
             columns = self._manager.domain.layout.columns
-            self._manager.hint_bookings(functools.partial(hints.bookings, bookings, columns))
+            self._manager.hint_bookings(functools.partial(hints.bookings, bookings, columns, TrackedInstance))
 
     def decide(self, instance: Instance) -> decision.Decision:
         flavor = instance.flavor

@@ -127,7 +127,7 @@ def _one_pass(bench: Bench) -> None:
     def look(candidates: Candidates, **_rest: object) -> Decision:
         for name in _COLUMNS:
             numpy.add.reduce(candidates.column(name))
-        return Decision(1, 0, (), Tally((), 0, ()), Consumption({}))
+        return Decision(1, 0, (), Tally((), 0, ()), Consumption({}), None)
 
     bench.manager.decide(look, ())
 

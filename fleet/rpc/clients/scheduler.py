@@ -114,7 +114,8 @@ class SchedulerAPI(DecisionAPI):
     def note_bookings(self, context: RequestContext, sender: str, bookings: list[JSONObject]) -> None:
         """Sent by a scheduler to all others.
 
-        :param bookings: each with ``instance_uuid``, ``host``, ``nodename``, ``amounts`` and ``came_from``
+        :param bookings: each with ``instance_uuid``, ``host``, ``nodename``, ``amounts``, ``came_from``,
+            ``instance_type_id`` and ``project_id``
         """
         self._tell(context, "note_bookings", {"sender": sender, "bookings": bookings}, version="4.4", retry=0)
 

@@ -33,15 +33,23 @@ class TrackedInstance:
         """True if the database has not shown it yet."""
         return self.vm_state is None
 
+    def is_of_other_type(self, instance_type_id: int | None) -> bool:
+        """Return True if it is of another flavor.
+
+        The flavor of what a scheduler of an earlier release has booked is not known: it is no reason to refuse a host.
+        """
+        is_unknown = self.instance_type_id is None and self.is_only_booked
+        return self.instance_type_id != instance_type_id and not is_unknown
+
     def completed_by(self, other: TrackedInstance) -> TrackedInstance:
         """Return this entry with the values that ``other`` has."""
         known = {field.name: getattr(other, field.name) for field in dataclasses.fields(other)}
         return dataclasses.replace(self, **{name: value for name, value in known.items() if value})
 
 
-def picked(uuid: str, host: str, node: str | None, request: RequestSpec | None) -> TrackedInstance:
+def picked(uuid: str, host: str, node: str | None, request: RequestSpec) -> TrackedInstance:
     """Return the entry of a new pick."""
-    return TrackedInstance(uuid, host, node, instance_type_id=request.flavor.id if request else None)
+    return TrackedInstance(uuid, host, node, instance_type_id=request.flavor.id, project_id=request.instance.project_id)
 
 
 def read_placed(row: ShownInstance) -> TrackedInstance:

@@ -56,7 +56,7 @@ class ChanceScheduler(Scheduler):
         elif not left:
             refusal = Refusal(Reason.POLICY, "The request allows no host that is up.")
         made = Decision(
-            request.num_instances, len(up), [], Tally([], len(up), []), Consumption({}), refusal, state=state
+            request.num_instances, len(up), [], Tally([], len(up), []), Consumption({}), request, refusal, state=state
         )
         if refusal is not None:
             raise errors.NoValidHost(reason=made.reason, details=made.to_wire())

@@ -86,6 +86,6 @@ class DictDriver(Scheduler):
             picks,
             Tally([], len(picks), []),
             consumption(request),
-            request=request,
+            request,
         )
         self.host_manager.decide(lambda _hosts, /, *, state: made, request.instance_uuids)

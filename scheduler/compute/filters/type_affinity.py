@@ -22,7 +22,7 @@ class TypeAffinityFilter(ColumnFilter):
         mixed = [
             host
             for host, instances in hosts.instances_by_host().items()
-            if any(instance.instance_type_id != wanted for instance in instances.values())
+            if any(instance.is_of_other_type(wanted) for instance in instances.values())
         ]
         return ~hosts.only(hosts.rows_of_hosts(mixed))
 

@@ -18,7 +18,7 @@ from scheduler.engine.hosts.domain import Domain
 from scheduler.engine.hosts.inventory import Inventory
 from scheduler.engine.hosts.overlay import Overlay
 from scheduler.engine.hosts.table import OWN, PRESENT, Grouping, Key
-from scheduler.engine.names import Judge, Wire
+from scheduler.engine.names import Judge, Request, Wire
 
 
 class Candidates:
@@ -390,10 +390,10 @@ class Candidates:
 
     # -- for the decision -------------------------------------------------------------------------------------------
 
-    def pick(self, row: int, instance_uuid: str, consumption: Consumption) -> None:
+    def pick(self, row: int, instance_uuid: str, consumption: Consumption, request: Request) -> None:
         """Count an instance on this row for the rest of the request."""
         host, node = self.key(row)
-        self._overlay.picks.append(self.domain.requests.placed(instance_uuid, host, node, None))
+        self._overlay.picks.append(self.domain.requests.placed(instance_uuid, host, node, request))
         self._overlay.take(self._table, row, consumption)
 
     def _rare(self, name: str) -> Mapping[int, Any]:

@@ -124,7 +124,7 @@ class Rows(Generic[PlaceT, ThingT]):
 class Requests(Generic[RequestT]):
     """Readers of requests, and of what they have placed.
 
-    :param placed: (uuid, host, node, request or None) → the index entry of a new pick
+    :param placed: (uuid, host, node, request) → the index entry of a new pick
     :param consumption: request → what one instance takes of its host
     :param held: what is known of a placed thing → what it holds of its host
     :param request_key: request → cache key of all that plugins may read of it; None if the result must not be cached
@@ -132,7 +132,7 @@ class Requests(Generic[RequestT]):
     :param plugin_form: ``filter_properties`` of a request → the same, with all that plugins of one host at a time read
     """
 
-    placed: Callable[[str, str, str | None, RequestT | None], Placed]
+    placed: Callable[[str, str, str | None, RequestT], Placed]
     consumption: Callable[[RequestT], Consumption]
     held: Callable[[Any], Held]
     request_key: Callable[[RequestT], Hashable | None]

@@ -31,9 +31,9 @@ class TrackedVolume:
     project_id: str | None = None
 
 
-def picked(uuid: str, host: str, pool: str | None, request: VolumeRequest | None) -> TrackedVolume:
+def picked(uuid: str, host: str, pool: str | None, request: VolumeRequest) -> TrackedVolume:
     """Return the entry of a new pick."""
-    return TrackedVolume(uuid, host, pool, request.properties.project_id if request else None)
+    return TrackedVolume(uuid, host, pool, request.properties.project_id)
 
 
 def read_placed(row: ShownVolume) -> TrackedVolume:

@@ -75,7 +75,7 @@ class Unweighed(Scheduler):
             picks,
             Tally([], considered, []),
             consumption(request),
+            request,
             found.refusal,
             state=state,
-            request=request,
         )

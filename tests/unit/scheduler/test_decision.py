@@ -106,11 +106,13 @@ def test_a_plugin_sees_earlier_picks():
 
     class Watch(filters.BaseHostFilter):
         def host_passes(self, host_state, filter_properties):
-            seen.append((host_state.free_ram_mb, host_state.num_instances, sorted(host_state.instances)))
+            there = [(each.uuid, each.instance_type_id, each.project_id) for each in host_state.instances.values()]
+            seen.append((host_state.free_ram_mb, host_state.num_instances, there))
             return True
 
-    factories.decision(pipeline(Watch()), factories.candidates(node(memory_mb=4096)), request(count=2))
-    assert [(4096, 0, []), (3072, 1, [uuid(1000)])] == seen
+    asked = request({"id": 7}, {"project_id": "p1"}, count=2)
+    factories.decision(pipeline(Watch()), factories.candidates(node(memory_mb=4096)), asked)
+    assert [(4096, 0, []), (3072, 1, [(uuid(1000), 7, "p1")])] == seen
 
 
 def test_a_plugins_limits_go_with_the_answer():

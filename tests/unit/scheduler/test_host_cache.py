@@ -37,7 +37,9 @@ def test_ledger_adds_up_and_forgets():
     """Totals are of what is booked now; the oldest booking is overdue first."""
     ledger = Bookings()
     for number, expires_at in ((1, 10.0), (2, 20.0)):
-        ledger.book(Booking(uuid(number), ("a", "a"), Consumption({"vcpus_used": 2, "free_ram_mb": -5}), expires_at))
+        ledger.book(
+            Booking(uuid(number), ("a", "a"), Consumption({"vcpus_used": 2, "free_ram_mb": -5}), expires_at, None)
+        )
     assert {"vcpus_used": 4, "free_ram_mb": -10} == ledger.totals(("a", "a"))
     assert [uuid(1)] == ledger.overdue(10.0)
     ledger.release(uuid(1))
@@ -52,7 +54,7 @@ def test_a_booking_that_takes_nothing_is_released_after_another():
     ledger = Bookings()
     amounts = ({"vcpus_used": 2}, {}, {"vcpus_used": 3}, {"vcpus_used": -3})
     for number, each in enumerate(amounts):
-        ledger.book(Booking(uuid(number), ("a", "a"), Consumption(each), 10.0))
+        ledger.book(Booking(uuid(number), ("a", "a"), Consumption(each), 10.0, None))
     released = [ledger.release(uuid(number)) is not None for number in (0, 2, 1, 3)]
     assert ([True] * 4, {}, []) == (released, ledger.totals(("a", "a")), ledger.overdue(10.0))
 

@@ -54,7 +54,7 @@ class One:
 
     def select(self, number=1000):
         pipeline = factories.pipeline([filters.RamFilter()])
-        asked = request()
+        asked = request({"id": 7}, {"project_id": "p1"})
         work = functools.partial(decide, pipeline, prepare(pipeline, asked), chance=random.Random(1))
         return self.host_manager.decide(work, (uuid(number),))
 
@@ -82,6 +82,18 @@ def test_a_booking_reaches_the_others(bus):
     assert ("s1 0", pick.key) == (sender, (sent["host"], sent["nodename"]))
     assert {"free_ram_mb": -1024, "vcpus_used": 1}.items() <= sent["amounts"].items()
     assert 1 == one.booked() == other.booked()
+
+
+def test_the_others_know_the_flavor_and_the_project(bus):
+    """Filters and weighers of all schedulers find them at the instance."""
+    one, other = One("s1", bus, BOTH), One("s2", bus, BOTH)
+    one.select()
+    assert (7, "p1") == known(one) == known(other)
+
+
+def known(scheduler):
+    entry = scheduler.host_manager.consider(lambda hosts, _state: hosts.placed(uuid(1000)))
+    return entry.instance_type_id, entry.project_id
 
 
 def test_it_is_sent_after_the_answer(bus):

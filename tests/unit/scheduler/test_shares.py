@@ -12,6 +12,7 @@ import pytest
 
 from fleet.clock import epoch_s
 from scheduler.compute import filters, weights
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.engine.decide import decide
 from scheduler.engine.hosts.table import OWN
 from scheduler.engine.pipeline import prepare
@@ -234,7 +235,7 @@ def told(instance=PICKED, host="host1", **more):
 
 def hear(host_manager, *bookings):
     columns = host_manager.domain.layout.columns
-    host_manager.hint_bookings(functools.partial(hints.bookings, list(bookings), columns))
+    host_manager.hint_bookings(functools.partial(hints.bookings, list(bookings), columns, TrackedInstance))
 
 
 def free_mb(host_manager, host="host1"):

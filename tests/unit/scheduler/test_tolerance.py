@@ -16,6 +16,7 @@ from fleet.objects import RequestSpec
 from fleet.objects.tolerance import LAST, REFUSE, WARN, Tolerance
 from fleet.reasons import Reason
 from fleet.telemetry import metrics
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.planning.losses.promises import Prover
@@ -396,7 +397,7 @@ def test_what_another_scheduler_books_gets_its_place(is_adopted: bool, host: str
     stage = Stage({"a": [4], "b": [4], "c": []}, Tolerance(policy=REFUSE))
     stage.driver.host_manager.refresh()
     amounts = Consumption({"vcpus_used": 2, "free_ram_mb": -2048})
-    booking = Booking(uuid(950), ("b", "b"), amounts, NOW.timestamp() + 60, told=True)
+    booking = Booking(uuid(950), ("b", "b"), amounts, NOW.timestamp() + 60, TrackedInstance(uuid(950), "b"), told=True)
     booked = stage.driver.host_manager.hint_bookings(lambda _expires_at: [booking])
     if is_adopted:
         stage.driver.note_bookings([*booked, *booked])

@@ -8,6 +8,7 @@ import pytest
 from fleet import errors
 from fleet.objects import RequestSpec
 from fleet.objects.tolerance import REFUSE, Tolerance
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.compute.drivers.loading import load_pipeline
 from scheduler.compute.tolerance.losses import Renewal
@@ -110,7 +111,7 @@ def used(fleet: CopiedFleet) -> dict[str, int]:
 
 def booking(name: str, host: str, size: int) -> Booking:
     amounts = Consumption({"vcpus_used": size, "free_ram_mb": -1024 * size, "num_io_ops": 1})
-    return Booking(name, (host, host), amounts, NOW.timestamp() + 60)
+    return Booking(name, (host, host), amounts, NOW.timestamp() + 60, TrackedInstance(name, host))
 
 
 def test_a_copy_counts_bookings_until_they_are_left_out() -> None:

@@ -12,6 +12,8 @@ import pytest
 from oslo_config import cfg
 
 from fleet import errors
+from scheduler.compat.nova_helpers import other_types_on_host
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.compute.domain.virtual_machines import VIRTUAL_MACHINES
 from scheduler.compute.drivers import loading
 from scheduler.loading import plugin_files
@@ -210,6 +212,14 @@ def test_a_module_that_has_no_alias(configured: Configured) -> None:
     conf = configured(scheduler_plugin_directories=[], scheduler_additional_filters=["house.for_nova.OldFilter"])
     with pytest.raises(errors.ClassNotFound, match="set scheduler_plugin_directories"):
         loading.load_filters(conf)
+
+
+def test_a_booking_whose_flavor_is_not_known_has_no_other_flavor() -> None:
+    """Nova's TypeAffinityFilter asks it; schedulers of an earlier release do not send the flavor."""
+    hosts = factories.cache(factories.node())
+    for instance_type_id, expected in ((None, False), (7, False), (8, True)):
+        hosts.hint_instances([TrackedInstance(factories.uuid(1), "host1", instance_type_id=instance_type_id)])
+        assert expected == other_types_on_host(hosts.candidates(factories.NOW_S).state(0), 7)
 
 
 def test_the_global_configuration_is_left_alone(configured: Configured) -> None:

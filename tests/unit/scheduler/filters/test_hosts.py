@@ -9,7 +9,9 @@ import pytest
 
 from fleet import errors
 from scheduler.compute import filters
+from scheduler.compute.domain.tracked_instance import TrackedInstance
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.state import hints
 from tests import factories
 from tests.factories import PlacedInstance, node, request, uuid
 from tests.unit.scheduler.judging import passed
@@ -138,6 +140,16 @@ def test_type_affinity_knows_what_is_booked():
     each, hosts = filters.TypeAffinityFilter(), cache.candidates(factories.NOW_S)
     assert {"host2"} == passed(each, hosts, request({"id": 1}))
     assert {"host1", "host2"} == passed(each, hosts, request({"id": 2}))
+
+
+@pytest.mark.parametrize(("told", "expected"), [({}, {1, 2}), ({"instance_type_id": 2}, {2})])
+def test_type_affinity_knows_what_another_scheduler_has_booked(told, expected):
+    """A scheduler of an earlier release does not send the flavor: its booking is no reason to refuse the host."""
+    cache = factories.cache(node("host1"))
+    sent = [{"instance_uuid": uuid(9), "host": "host1", "nodename": "host1", "amounts": {}, **told}]
+    cache.hint_bookings(hints.bookings(sent, {}, TrackedInstance, factories.NOW_S + 60))
+    each, hosts = filters.TypeAffinityFilter(), cache.candidates(factories.NOW_S)
+    assert expected == {number for number in (1, 2) if passed(each, hosts, request({"id": number}))}
 
 
 LOAD, HEAT = {"name": "load", "value": 0.5}, {"name": "heat", "value": 30}

@@ -137,7 +137,8 @@ def test_other_refusals_say_why(each, asked, expected):
 def test_a_pick_is_counted_on_its_pool():
     """The second volume finds less space, and one volume more."""
     pools = candidates(*POOLS)
-    pools.pick(0, "x", pipeline().domain.requests.consumption(request(30)))
+    asked = request(30)
+    pools.pick(0, "x", pipeline().domain.requests.consumption(asked), asked)
     state = pools.state(0)
     assert (70, 430, 430, 1) == (
         state.free_capacity_gb,

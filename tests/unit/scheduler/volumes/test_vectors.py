@@ -256,7 +256,7 @@ def test_the_columns_round_as_the_claim_does(requested, short_gb, placed):
     """A pool with almost enough room passes exactly if the claim takes it, also after other volumes."""
     free = requested - short_gb + placed
     pools = candidates(Pool(total_capacity_gb=1e6, free_capacity_gb=free, provisioned_capacity_gb=0))
-    pools.pick(0, "x", consumption(request(placed)))
+    pools.pick(0, "x", consumption(request(placed)), request(placed))
     claim = Space(total_gb=1e6, free_gb=free - placed, provisioned_gb=placed)
     fits = claim.lacks_gb(requested, thin_request=False) == 0
     assert fits == bool(passed(filters.CapacityFilter(), pools, request(requested)))
