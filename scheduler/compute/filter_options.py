@@ -22,8 +22,8 @@ FILTER_OPTS = [
         default=["scheduler.filters.all_filters"],
         deprecated_opts=_later("available_filters"),
         help="Dotted paths of filter classes, or of functions that return filter classes. scheduler_default_filters may "
-        "name these classes. May be given several times; a leading 'nova.' is dropped. To add your own filters, set "
-        "scheduler_additional_filters instead.",
+        "name these classes. May be given several times; a leading 'nova.' is dropped. A built-in filter may be given by "
+        "its class name. To add your own filters, set scheduler_additional_filters instead.",
     ),
     cfg.ListOpt(
         "scheduler_default_filters",
@@ -37,9 +37,9 @@ FILTER_OPTS = [
     cfg.MultiStrOpt(
         "scheduler_additional_filters",
         default=[],
-        help="Dotted paths of filter classes, or of functions that return filter classes, that a host must pass besides "
-        "those of scheduler_default_filters, after them. May be given several times. Two filters of one class name stop the "
-        "service at start.",
+        help="Filters that a host must pass besides those of scheduler_default_filters, after them: class names of "
+        "built-in filters, or dotted paths of filter classes or of functions that return filter classes. May be given "
+        "several times. Two filters of one class name stop the service at start.",
     ),
     cfg.IntOpt(
         "max_io_ops_per_host",

@@ -22,8 +22,8 @@ WEIGHT_OPTS = [
         "scheduler_weight_classes",
         default=list(default_plugins.WEIGHERS),
         deprecated_opts=_later("weight_classes"),
-        help="Dotted paths of weigher classes, or of functions that return weigher classes. The scheduler uses all of "
-        "them.",
+        help="Class names of built-in weighers, or dotted paths of weigher classes or of functions that return weigher "
+        "classes. The scheduler uses all of them.",
     ),
     cfg.IntOpt(
         "scheduler_host_subset_size",

@@ -26,7 +26,7 @@ Made = TypeVar("Made", bound=Makeable)
 #: Characters of what a constructor raised, in an error.
 _LONGEST_PROBLEM = 300
 #: The built-in classes of a package, by the package's prefix. Below it the class name alone decides, so nova's module
-#: names (such as ``filters.ram_filter.RamFilter``) work too.
+#: names (such as ``filters.ram_filter.RamFilter``) work too. The class name works without the package as well.
 BuiltIn = Mapping[str, Sequence[type]]
 _NOVA_HINT = (
     "; nova and cinder are not needed here: set scheduler_plugin_directories, or import from scheduler.filters, "
@@ -130,14 +130,18 @@ def make(cls: type[Made], conf: cfg.ConfigOpts, option: str) -> Made:
 
 
 def load(path: str, option: str, built_in: BuiltIn | None = None) -> object:
-    """Import what a dotted path names; a leading ``nova.`` is dropped. :raises errors.ClassNotFound:"""
+    """Import what a dotted path, or the name of a built-in class, names; a leading ``nova.`` is dropped.
+
+    :raises errors.ClassNotFound:
+    """
     wanted = path.removeprefix("nova.")
     for package, classes in (built_in or {}).items():
         for cls in classes:
-            if wanted.startswith(package) and wanted.endswith(f".{cls.__name__}"):
+            if wanted == cls.__name__ or (wanted.startswith(package) and wanted.endswith(f".{cls.__name__}")):
                 return cls
     if "." not in wanted:
-        raise errors.ClassNotFound(option=option, class_name=path, reason="a full dotted path is needed")
+        reason = "no built-in class has this name, and a class of your own needs its full dotted path"
+        raise errors.ClassNotFound(option=option, class_name=path, reason=reason)
     try:
         with plugin_files.their_configuration():
             return plugins.import_class(wanted)

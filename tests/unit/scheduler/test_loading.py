@@ -70,6 +70,18 @@ def test_filters_besides_the_default_ones():
     assert [*default, "SpecifiedHostFilter"] == names(loading.load_filters(conf))
 
 
+def test_built_in_classes_by_their_names():
+    """As in scheduler_default_filters, the class name is enough."""
+    default = names(loading.load_filters(configuration()))
+    conf = configuration(
+        scheduler_available_filters=["RamFilter", ALL],
+        scheduler_additional_filters=["TypeAffinityFilter", "RamFilter"],
+        scheduler_weight_classes=["RAMWeigher"],
+    )
+    assert [*default, "TypeAffinityFilter"] == names(loading.load_filters(conf))
+    assert ["RAMWeigher"] == names(loading.load_weighers(conf))
+
+
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
@@ -211,7 +223,8 @@ def test_unknown_filters_are_all_named():
         (f"{HERE}.NotAFilter", "neither a public subclass of BaseHostFilter"),
         (f"{HERE}._Hidden", "neither a public subclass of BaseHostFilter"),
         (f"{HERE}.A_NUMBER", "neither a public subclass of BaseHostFilter"),
-        ("RamFilter", "a full dotted path is needed"),
+        ("NoSuchFilter", "no built-in class has this name, and a class of your own needs its full dotted path"),
+        ("RAMWeigher", "neither a public subclass of BaseHostFilter"),
     ],
 )
 def test_a_path_that_leads_to_no_filter(path, reason):
