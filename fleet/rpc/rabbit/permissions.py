@@ -52,10 +52,11 @@ def conductor(exchange: str) -> Role:
 
 
 def scheduler(exchange: str) -> Role:
-    """Serves calls, and sends heartbeats to conductors."""
+    """Serves calls, sends heartbeats to conductors, and bookings to all schedulers."""
     return Role(
         serves=[(exchange, topic, [".+"]) for topic in _SCHEDULERS],
         sends=[(exchange, [*_CONDUCTOR, *(rf"{topic}\..+" for topic in _SCHEDULERS)])],
+        tells=["scheduler"],
     )
 
 

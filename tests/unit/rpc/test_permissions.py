@@ -46,6 +46,16 @@ def test_the_routing_keys_of_an_agent_of_backends() -> None:
     assert re.search(sent, "volume.m1@files")
 
 
+def test_a_scheduler_sends_bookings_to_the_others() -> None:
+    """They go through the exchange for fanouts of its topic."""
+    (line,) = (
+        line for line in permissions.commands(permissions.scheduler("fleet"), "s", "/") if "set_permissions" in line
+    )
+    configure, write, read = shlex.split(line)[5:]
+    assert all(re.search(each, "scheduler_fanout") for each in (configure, write, read))
+    assert not re.search(write, "compute_fanout")
+
+
 def test_a_user_serves_nothing() -> None:
     """The expression of nothing matches nothing."""
     lines = [shlex.split(line) for line in permissions.commands(permissions.client("fleet"), "me", "/")]
