@@ -44,7 +44,8 @@ COMMON_OPTS = [
         "host",
         default=socket.gethostname(),
         sample_default="<hostname>",
-        help="Name of this host. It is part of the agent's queue and of its rows, so no two agents may have the same. An "
+        help="Name of this host. It is part of the agent's queue and of its rows, so no two agents may have the same. Nor "
+        "may two schedulers, such as replicas that share the name of their machine: they would have one service record. An "
         "agent that serves several hosts gets their names from hosts.",
     ),
     cfg.IntOpt(

@@ -52,16 +52,16 @@ class SchedulerManager:
         driver: Scheduler,
         clock: Clock = utcnow,
         parse: Callable[[object, object], RequestSpec] = RequestSpec.from_wire,
-        name: str = "",
+        hear: Callable[[object], bool] = lambda _sender: True,
         plan: Plan | None = None,
     ) -> None:
         """:param parse: makes a request of ``request_spec`` and ``filter_properties``
-        :param name: of this process among all schedulers
+        :param hear: notes which process has sent its bookings; False: it is this one
         :param plan: proves what becomes of the guests of lost hosts; None: this scheduler does not
         """
         self._plan = plan
         self._driver = driver
-        self._name = name
+        self._hear = hear
         self._clock = clock
         self._parse = parse
         self._misread, self._blind = rate_limited_log.RateLimit(), rate_limited_log.RateLimit()
@@ -181,7 +181,7 @@ class SchedulerManager:
             told = functools.partial(hints.bookings, bookings, columns, TrackedInstance)
             self._driver.note_bookings(self._driver.host_manager.hint_bookings(told))
 
-        if sender != self._name:
+        if self._hear(sender):
             self._take(apply, read=False)
 
     @endpoint

@@ -88,11 +88,12 @@ def servers(
         SchedulerAPI(transport, conf, pins, ledger),
         live,
         conf.host,
+        service.new_incarnation(),
         *((1, 0) if number is None else (conf.scheduler_workers, number)),
     )
     compare_s = conf.scheduler_compare_period
     plan = functools.partial(survival.answer, conf, lambda: feed().read(0))
-    manager = SchedulerManager(driver, clock, name=neighbours.name, plan=plan)
+    manager = SchedulerManager(driver, clock, hear=neighbours.hear, plan=plan)
     options = server.Options(ledger=ledger, acknowledged_late=SchedulerManager.REPEATABLE)
     runs: list[service.Runnable] = [
         service.Periodic("driver", driver.run_periodic_tasks, conf.scheduler_driver_task_period),

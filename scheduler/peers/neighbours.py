@@ -4,6 +4,10 @@
 Called by :mod:`scheduler.compute.service`. The service records say which schedulers are alive. They are read every
 ``report_interval``, so a share moves within ``service_down_time`` after a scheduler has stopped. Until then its hosts
 are chosen where other shares have no room.
+
+Daemons with the same ``host`` share one service record, so each looks alone there. Each process therefore sends a message
+without bookings every ``report_interval``, with its incarnation. A process that receives one from another incarnation of
+its own name divides its hosts with it, and logs a warning.
 """
 
 from __future__ import annotations
@@ -15,16 +19,20 @@ from oslo_log import log as logging
 
 from fleet.context import new_context
 from fleet.rpc.clients import SchedulerAPI
+from fleet.telemetry import rate_limited_log
 from scheduler.state.booking import Booking
 from scheduler.state.host_manager import HostManager
 from scheduler.state.shares import Schedulers
 
 LOG = logging.getLogger(__name__)
+#: A process that has sent nothing during as many calls of :meth:`Neighbours.follow` is gone.
+_SILENT_ROUNDS = 3
 
 
 class Neighbours:
     """:param live: reads the names of the live scheduler services
     :param service: the name of this process's service
+    :param incarnation: of this process
     :param workers: the number of its worker processes
     :param number: this process's number among them, from 0
     """
@@ -35,6 +43,7 @@ class Neighbours:
         scheduler: SchedulerAPI,
         live: Callable[[], Iterable[str]],
         service: str,
+        incarnation: str,
         workers: int = 1,
         number: int = 0,
     ) -> None:
@@ -42,6 +51,10 @@ class Neighbours:
         self._scheduler = scheduler
         self._live = live
         self._service, self._workers, self._number = service, workers, number
+        self._incarnation = incarnation
+        #: Other processes with the name of this one → for how many more rounds they count as alive.
+        self._namesakes: dict[str, int] = {}
+        self._same_name = rate_limited_log.RateLimit()
         self._lock = threading.Lock()
         self._untold: list[Booking] = []
         self._telling = False
@@ -50,10 +63,27 @@ class Neighbours:
     @property
     def name(self) -> str:
         """The name of this process among all schedulers."""
-        return f"{self._service} {self._number}"
+        return f"{self._service} {self._number} {self._incarnation}"
+
+    def hear(self, sender: object) -> bool:
+        """Note which process has sent a message. Return False if it is this one."""
+        if sender == self.name:
+            return False
+        name, _space, incarnation = str(sender).rpartition(" ")
+        if name == f"{self._service} {self._number}":
+            with self._lock:
+                self._namesakes[incarnation] = _SILENT_ROUNDS
+            if (left_out := self._same_name.due()) is not None:
+                LOG.warning(
+                    "Another fleet-scheduler has the name %s, too. They have one service record, so nobody notices when "
+                    "one of them stops. Set 'host' to a different name for each (%d more such lines were left out)",
+                    self._service, left_out,
+                )  # fmt: skip
+        return True
 
     def follow(self) -> None:
         """Divide the hosts among the schedulers that are alive now. If they cannot be read, the shares stay."""
+        self._send([])
         try:
             live = set(self._live())
         except Exception as failure:
@@ -61,7 +91,12 @@ class Neighbours:
             LOG.debug("The live schedulers cannot be read now: %s", type(failure).__name__)
             return
         services = tuple(sorted({*live, self._service}))
-        self._host_manager.follow_schedulers(Schedulers(services, self._service, self._workers, self._number))
+        with self._lock:
+            incarnations = tuple(sorted({*self._namesakes, self._incarnation}))
+            self._namesakes = {each: rounds - 1 for each, rounds in self._namesakes.items() if rounds > 1}
+        self._host_manager.follow_schedulers(
+            Schedulers(services, self._service, self._workers, self._number, incarnations, self._incarnation)
+        )
 
     def tell(self, booked: Sequence[Booking]) -> None:
         """Send bookings to all schedulers. What is booked during a send goes in the next message."""

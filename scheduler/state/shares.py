@@ -4,7 +4,8 @@
 Called by the modules beside it and those of :mod:`scheduler.peers`. Every scheduler has a score on every host; the
 highest score owns the host. If a scheduler joins or dies, only the hosts that it owns change their owner. All
 schedulers compute the same owners without a message. Among the worker processes of one scheduler service, which have
-one service record, the hosts of the service are divided the same way.
+one service record, the hosts of the service are divided the same way. So are the hosts of a worker process among all
+processes of its name, if several daemons have been given one name.
 """
 
 from __future__ import annotations
@@ -31,16 +32,20 @@ class Schedulers:
     :param mine: the name of this process's service
     :param workers: the number of its worker processes
     :param number: this process's number among them, from 0
+    :param incarnations: the live processes of this service and number, in order
+    :param incarnation: this process
     """
 
     services: tuple[str, ...] = ()
     mine: str = ""
     workers: int = 1
     number: int = 0
+    incarnations: tuple[str, ...] = ("",)
+    incarnation: str = ""
 
     @property
     def alone(self) -> bool:
-        return len(self.services) < 2 and self.workers < 2
+        return len(self.services) < 2 and self.workers < 2 and len(self.incarnations) < 2
 
 
 class Shares:
@@ -76,8 +81,10 @@ def _owned(hosts: Sequence[str], schedulers: Schedulers) -> numpy.ndarray:
     hashes = _hashed(hosts)
     workers = [f"{schedulers.mine} {number}" for number in range(schedulers.workers)]
     of_service = _owners(hashes, schedulers.services) == schedulers.services.index(schedulers.mine)
-    of_worker: numpy.ndarray = of_service & (_owners(hashes, workers) == schedulers.number)
-    return of_worker
+    of_worker = of_service & (_owners(hashes, workers) == schedulers.number)
+    mine = schedulers.incarnations.index(schedulers.incarnation)
+    of_process: numpy.ndarray = of_worker & (_owners(hashes, schedulers.incarnations) == mine)
+    return of_process
 
 
 def _owners(hashes: numpy.ndarray, names: Sequence[str]) -> numpy.ndarray:

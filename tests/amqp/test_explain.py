@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.amqp.daemons import Trio, eventually
 
 
@@ -63,8 +65,12 @@ def test_what_would_become_of_the_instances_of_a_host(trio: Trio) -> None:
     assert before == {row["uuid"]: row["host"] for row in trio.operator("list_instances", filters={})}
 
 
-def test_two_schedulers_divide_the_hosts(trio: Trio) -> None:
-    """Each answers with its own share, six hosts in all. When one is killed, the other has no share any more."""
+@pytest.mark.parametrize("named", ["host = second\n", ""])
+def test_two_schedulers_divide_the_hosts(trio: Trio, named: str) -> None:
+    """Each answers with its own share, six hosts in all. When one is killed, the other has no share any more.
+
+    It makes no difference if both have the same ``host``, except a warning.
+    """
     asked = ("explain", "--flavor", "vcpus=1,memory_mb=64")
 
     def shares_add_up() -> bool:
@@ -74,12 +80,13 @@ def test_two_schedulers_divide_the_hosts(trio: Trio) -> None:
         return None not in found and (sum(sizes) == 6 or sizes == {3})
 
     own = trio.directory / "second.conf"
-    own.write_text("[DEFAULT]\nhost = second\n")
+    own.write_text(f"[DEFAULT]\n{named}")
     trio.start("second", "fleet-scheduler", "--config-file", str(own))
     try:
         eventually(shares_add_up)
         uuids = trio.boot(count=4, flavor={"vcpus": 1, "memory_mb": 64}, name="shared")
         assert {"active"} == set(trio.wait_for(uuids, "active", "error").values())
+        assert (not named) == ("Another fleet-scheduler has the name" in trio.log("second"))
         trio.kill("second")
         eventually(lambda: all(explained(trio, *asked)["share"] is None for _number in range(2)))
     finally:

@@ -230,7 +230,7 @@ class _Scheduler:
     def divide(self, fanout: _Fanout, count: int) -> None:
         """Prefer an own share of the hosts, and send bookings to the other schedulers."""
         live = [f"scheduler{number}" for number in range(count)]
-        neighbours = Neighbours(self._manager, fanout, lambda: live, live[self._number])  # type: ignore[arg-type]
+        neighbours = Neighbours(self._manager, fanout, lambda: live, live[self._number], "")  # type: ignore[arg-type]
         self._manager.tell_booked = neighbours.tell
         self._name = neighbours.name
         neighbours.follow()

@@ -23,7 +23,10 @@ BOTH = ["s1", "s2"]
 
 
 class Bus:
-    """Brings bookings to the managers that a test gives; ``fails`` is raised instead, ``during`` is called in a send."""
+    """Brings bookings to the managers that a test gives; ``fails`` is raised instead, ``during`` is called in a send.
+
+    ``sent`` has the messages with bookings.
+    """
 
     def __init__(self):
         self.sent = []
@@ -34,9 +37,10 @@ class Bus:
     def note_bookings(self, context, sender, bookings):
         if self.fails is not None:
             raise self.fails
-        self.sent.append((sender, bookings))
-        during, self.during = self.during, lambda: None
-        during()
+        if bookings:
+            self.sent.append((sender, bookings))
+            during, self.during = self.during, lambda: None
+            during()
         for each in self.managers:
             each.note_bookings(context, sender=sender, bookings=bookings)
 
@@ -44,13 +48,13 @@ class Bus:
 class One:
     """A scheduler with its manager and its neighbours."""
 
-    def __init__(self, name, bus, live):
+    def __init__(self, name, bus, live, incarnation="once", workers=1, number=0):
         self.host_manager = manager(node(memory_mb=4096), node("host2", memory_mb=4096))
         self.host_manager.refresh()
-        self.neighbours = Neighbours(self.host_manager, bus, lambda: live, name)
+        self.neighbours = Neighbours(self.host_manager, bus, lambda: live, name, incarnation, workers, number)
         self.host_manager.tell_booked = self.neighbours.tell
         self.neighbours.follow()
-        bus.managers.append(SchedulerManager(self, name=self.neighbours.name))
+        bus.managers.append(SchedulerManager(self, hear=self.neighbours.hear))
 
     def select(self, number=1000):
         pipeline = factories.pipeline([filters.RamFilter()])
@@ -60,6 +64,9 @@ class One:
 
     def booked(self):
         return self.host_manager.counts()["bookings"]
+
+    def divided_by(self):
+        return self.host_manager._cache.shares.schedulers.incarnations
 
     def refresh(self):
         self.host_manager.refresh()
@@ -79,7 +86,7 @@ def test_a_booking_reaches_the_others(bus):
     made = one.select()
     (pick,) = made.picks
     ((sender, (sent,)),) = bus.sent
-    assert ("s1 0", pick.key) == (sender, (sent["host"], sent["nodename"]))
+    assert ("s1 0 once", pick.key) == (sender, (sent["host"], sent["nodename"]))
     assert {"free_ram_mb": -1024, "vcpus_used": 1}.items() <= sent["amounts"].items()
     assert 1 == one.booked() == other.booked()
 
@@ -164,6 +171,41 @@ def test_shares_stay_while_the_records_cannot_be_read(bus):
     one.neighbours._live = lambda: ["s2", "s3"]  # its own record is late
     one.neighbours.follow()
     assert ("s1", "s2", "s3") == shares.schedulers.services
+
+
+SAME_NAME = "Another fleet-scheduler has the name s1, too"
+
+
+def test_two_daemons_of_one_name(bus, caplog):
+    """They divide the hosts, count each other's bookings, and log one line a minute for the operator."""
+    pair = [One("s1", bus, ["s1"], incarnation) for incarnation in ("a", "b")]
+    for _round in range(2):
+        for each in pair:
+            each.neighbours.follow()
+    assert [("a", "b")] * 2 == [each.divided_by() for each in pair]
+    pair[0].select()
+    assert [1, 1] == [each.booked() for each in pair]
+    assert 2 == len([record for record in caplog.records if SAME_NAME in record.getMessage()])
+
+
+def test_a_daemon_of_the_same_name_stops(bus):
+    """The other one has its hosts again after three rounds."""
+    one, other = (One("s1", bus, ["s1"], incarnation) for incarnation in ("a", "b"))
+    other.neighbours.follow()
+    found = []
+    for _round in range(4):
+        one.neighbours.follow()
+        found.append(one.divided_by())
+    assert [("a", "b")] * 3 + [("a",)] == found
+
+
+def test_workers_of_one_daemon_are_told_apart(bus, caplog):
+    """They have one name on purpose, and numbers."""
+    workers = [One("s1", bus, ["s1"], incarnation, 2, number) for number, incarnation in enumerate("ab")]
+    for each in workers:
+        each.neighbours.follow()
+    assert [("a",), ("b",)] == [each.divided_by() for each in workers]
+    assert SAME_NAME not in caplog.text
 
 
 def sent(**amounts):

@@ -28,9 +28,9 @@ THREE = ("s1", "s2", "s3")
 PICKED = uuid(1000)
 
 
-def owned(cache, services, mine, workers=1, number=0):
+def owned(cache, services, mine, *of_process):
     """The hosts that one scheduler prefers."""
-    cache.shares.follow(Schedulers(tuple(services), mine, workers, number))
+    cache.shares.follow(Schedulers(tuple(services), mine, *of_process))
     hosts = cache.candidates(NOW_S)
     mask = hosts.own()
     return {hosts.key(row)[0] for row in numpy.flatnonzero(hosts.present() if mask is None else mask).tolist()}
@@ -63,6 +63,16 @@ def test_workers_of_one_service_divide_its_hosts(cache):
     parts = [owned(cache, THREE, "s2", 2, number) for number in range(2)]
     assert whole == parts[0] | parts[1]
     assert not parts[0] & parts[1]
+
+
+@pytest.mark.parametrize("services", [("s2",), THREE])
+def test_daemons_of_one_name_divide_its_hosts(cache, services):
+    """They have one service record by mistake, and still one share each."""
+    whole = owned(cache, services, "s2", 2, 1)
+    parts = [owned(cache, services, "s2", 2, 1, ("a", "b"), incarnation) for incarnation in "ab"]
+    assert whole == parts[0] | parts[1]
+    assert not parts[0] & parts[1]
+    assert all(len(part) > len(whole) / 5 for part in parts)
 
 
 def test_a_host_that_comes_later_gets_its_owner(cache):
