@@ -39,8 +39,11 @@ def pairs(*names: str, **options: Any) -> Argument:
 SERVER = argument("server", help="Name, uuid, or the beginning of one.")
 HOST = argument("host")
 #: Of commands whose work goes on after their call.
+WAIT_FOR_THE_END = argument(
+    "--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."
+)
 WAIT: Sequence[Argument] = (
-    argument("--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."),
+    WAIT_FOR_THE_END,
     argument(
         "--timeout",
         type=argument_types.positive,

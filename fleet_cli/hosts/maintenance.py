@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import math
 import shlex
 import time
 from collections.abc import Callable, Iterable
+
+import oslo_messaging
 
 from fleet import maintenance_states
 from fleet.client import argument_types, connection
@@ -120,21 +123,30 @@ class CancelMaintenance(command.Command):
 def follow(
     conductor: Calls,
     name: str,
-    timeout_s: float,
+    timeout_s: float | None,
     on_look: Callable[[int, int, str], object],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ShownMaintenance:
-    """Wait until a maintenance has ended. :param on_look: called with ended hosts, all hosts, and what is waited for
+    """Wait until a maintenance has ended. A conductor that does not answer may reboot: it is asked again.
 
+    :param timeout_s: None: without end
+    :param on_look: called with ended hosts, all hosts, and what is waited for
     :raises connection.CommandFailed: it has not ended after ``timeout_s``, or only hosts are left whose hooks have failed
     """
-    until = clock() + timeout_s
+    until = math.inf if timeout_s is None else clock() + timeout_s
+    found: ShownMaintenance | None = None
     while True:
-        found = conductor.operator.show_maintenance(name=name)
+        why = ""
+        try:
+            found = conductor.operator.show_maintenance(name=name)
+        except oslo_messaging.MessagingException:
+            if found is None:
+                raise
+            why = "no conductor answers"
         of_waves = [each for each in found["hosts"] if each["wave"]]
         ended = sum(each["ended_at"] is not None for each in of_waves)
-        on_look(ended, len(of_waves), "; ".join(waiting_for(found)[:3]))
+        on_look(ended, len(of_waves), why or "; ".join(waiting_for(found)[:3]))
         if found["maintenance"]["ended_at"] is not None:
             return found
         if failed := _all_failed(found):

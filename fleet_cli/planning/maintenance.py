@@ -179,7 +179,13 @@ class RunMaintenance(_Command):
             metavar="N",
             help="Moves under way together. Default: %(default)s.",
         ),
-        *command.WAIT,
+        command.WAIT_FOR_THE_END,
+        command.argument(
+            "--timeout",
+            type=argument_types.positive,
+            metavar="SECONDS",
+            help="With --wait: how long. Default: until it has ended.",
+        ),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
@@ -204,7 +210,7 @@ class RunMaintenance(_Command):
             self._follow(name, parsed_args.timeout, sum(len(each.hosts) for each in plan.waves))
         return COLUMNS, _rows(plan, cold)
 
-    def _follow(self, name: str, timeout_s: float, hosts: int) -> None:
+    def _follow(self, name: str, timeout_s: float | None, hosts: int) -> None:
         with progress.shown(hosts, "hosts", self.app.options.verbose_level) as shown:
             try:
                 found = maintenance.follow(self.conductor, name, timeout_s, lambda *now: shown.show_of(*now))

@@ -7,6 +7,7 @@ import datetime
 import json
 from typing import Any
 
+import oslo_messaging
 import pytest
 
 from fleet.client import connection
@@ -119,11 +120,14 @@ def test_decisions(run: Any) -> None:
 class Following(Asked):
     """Each look finds the next state."""
 
-    def __init__(self, *states: dict[str, Any]) -> None:
+    def __init__(self, *states: dict[str, Any] | Exception) -> None:
         self.left = list(states)
 
     def ask(self, method: str, **arguments: Any) -> Any:
-        return self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        found = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 def test_it_is_followed_to_its_end() -> None:
@@ -142,6 +146,19 @@ def test_it_is_followed_to_its_end() -> None:
     assert (1, 3, "h2 draining: web has 1 volume: data") == told[0]
     with pytest.raises(connection.CommandFailed, match="it goes on"):
         maintenance.follow(Following(going), "kernel", 60, lambda *now: None, time, time.sleep)  # type: ignore[arg-type]
+
+
+def test_it_is_followed_without_end_over_reboots_of_conductors() -> None:
+    """But the first question is not asked again: most likely there is no fleet."""
+    lost = oslo_messaging.MessagingTimeout()
+    going = {"maintenance": PLAN, "hosts": HOSTS}
+    ended = {"maintenance": {**PLAN, "ended_at": "2026-01-01T01:00:00.000Z"}, "hosts": HOSTS}
+    time, told = Time(), list[str]()
+    looks = Following(*[going] * 1000, lost, ended)
+    assert ended == maintenance.follow(looks, "kernel", None, lambda *now: told.append(now[2]), time, time.sleep)  # type: ignore[arg-type]
+    assert (1002, "no conductor answers") == (len(told), told[1000])
+    with pytest.raises(oslo_messaging.MessagingTimeout):
+        maintenance.follow(Following(lost), "kernel", None, lambda *now: None, time, time.sleep)  # type: ignore[arg-type]
 
 
 def test_it_is_not_followed_where_it_does_not_go_on() -> None:
