@@ -20,7 +20,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO
 
 import psutil
 
@@ -29,8 +28,9 @@ _START_TIMEOUT_S = 300
 _STOP_TIMEOUT_S = 20
 #: Below the ports that Linux gives to connections.
 _PORTS = range(20_000, 32_000)
-#: Files of the ports that this process has been given, locked.
-_locked: list[IO[str]] = []
+#: Descriptors of the locked files of this process's ports. They stay open until the process ends; Python would warn of file
+#: objects that are left open.
+_locked: list[int] = []
 
 
 class ServerMissing(Exception):
@@ -284,11 +284,11 @@ def _lock(port: int) -> bool:
     """Lock the port's file until this process ends. Return False if it is locked already."""
     directory = pathlib.Path(tempfile.gettempdir()) / f"fleet-ports-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
-    file = (directory / str(port)).open("w")
+    file = os.open(directory / str(port), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
+        os.close(file)
         return False
     _locked.append(file)
     return True

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private server as root needs a system user, which may be missing."""
+"""A private server needs a port of its own and, as root, a system user, which may be missing."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -21,3 +23,10 @@ def test_a_system_user_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_
     ):
         pytest.fail("there is no place")
     assert [] == list(tmp_path.iterdir())
+
+
+def test_a_process_with_ports_ends_without_warnings() -> None:
+    """The locks of its ports last until its end."""
+    program = "from fleet_trial.private_servers import process; process.free_ports(2)"
+    ended = subprocess.run([sys.executable, "-W", "default", "-c", program], capture_output=True, text=True, check=True)
+    assert "" == ended.stderr
