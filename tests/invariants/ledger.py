@@ -111,6 +111,11 @@ class Ledger:
         """What its guest is plugged into."""
         return _decoded(instance.get("interfaces")) or []
 
+    def host_of_left_guest(self, instance: Row) -> str | None:
+        """The host that may still have a guest of an instance whose build or move was given up."""
+        notes = _decoded(instance.get("shelved")) or _decoded(instance.get("details")) or {}
+        return notes.get("guest_on")
+
     def capabilities(self, pool: Row) -> dict[str, Any]:
         """What the backend has reported."""
         return _decoded(pool["capabilities"])

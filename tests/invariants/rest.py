@@ -23,7 +23,13 @@ def every_build_is_over(ledger: Ledger) -> Iterator[str]:
 
 
 def guests_are_where_the_ledger_says(ledger: Ledger, guests: Guests) -> Iterator[str]:
-    """I2: a guest on the host that its instance is on, and on no other; but one that the row says is gone."""
+    """I2: a guest on the host that its instance is on, and on no other; but one that the row says is gone.
+
+    Hosts have removed the guests of all builds and moves that were given up.
+    """
+    for row in ledger.live:
+        if (host := ledger.host_of_left_guest(row)) is not None:
+            yield f"{host}: may still have a guest of {row['uuid']}, which is {row['vm_state']}"
     lost = {row["uuid"] for row in ledger.live if row["task_state"] is None and row["power_state"] == 0}
     for host in sorted({node["host"] for node in ledger.nodes} | set(guests)):
         mine = {row["uuid"] for row in ledger.live if row["host"] == host}

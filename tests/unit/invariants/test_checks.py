@@ -14,6 +14,8 @@ from tests.unit.invariants.builders import NOW, address, attempt, instance, ledg
 LONG_AGO = NOW - datetime.timedelta(hours=1)
 GROUP = {"g": {"name": "group", "policy": "anti-affinity", "max_server_per_host": 1}}
 ON_TWO = [node("a1"), node("a2")]
+#: Columns of a build whose host may still have the guest.
+GIVEN_UP = {"host": None, "vm_state": "error", "details": '{"guest_on": "a1"}'}
 
 WRONG_AT_A_MOMENT = [
     ("I1", "more memory sold than there is", ledger(nodes=[node(memory_mb_used=1024 + 9217)])),
@@ -77,8 +79,13 @@ WRONG_AT_A_MOMENT = [
 ]
 
 
-def test_an_address_that_is_right() -> None:
-    right = ledger(plugged(), plugged("u2", 11), networks=[network()], addresses=[address(), address("u2", 11)])
+@pytest.mark.parametrize(
+    "instances",
+    [(plugged(), plugged("u2", 11)), (plugged(), plugged("u2", 11, **GIVEN_UP))],
+    ids=["of guests", "of a guest that a host may still have"],
+)
+def test_an_address_that_is_right(instances: tuple[dict, dict]) -> None:
+    right = ledger(*instances, networks=[network()], addresses=[address(), address("u2", 11)])
     assert [] == [line for filed, check in moment.CHECKS if filed == "I17" for line in check(right)]
 
 
@@ -106,6 +113,12 @@ def test_a_guest_in_the_wrong_place_is_found() -> None:
     assert ["a1: the driver runs u9, which the ledger has not there"] == wrong[:1]
     assert ["a1: the driver does not run u1, which the ledger has there"] == wrong[1:]
     assert [] == list(rest.guests_are_where_the_ledger_says(ledger(), {"a1": {"u1": {}}}))
+
+
+def test_a_guest_that_was_not_removed_is_found() -> None:
+    """No host may still have the guest of a failed build when nothing moves, whether the guest exists or not."""
+    wrong = rest.guests_are_where_the_ledger_says(ledger(instance(**GIVEN_UP)), {})
+    assert ["a1: may still have a guest of u1, which is error"] == list(wrong)
 
 
 def test_a_row_that_does_not_show_what_became_of_its_guest_is_found() -> None:
