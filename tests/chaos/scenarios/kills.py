@@ -13,7 +13,7 @@ from tests.chaos.run import Scenario
 from tests.chaos.world import HOSTS, ChaosWorld
 
 BUILDS = 6
-TOO_LARGE = {"vcpus": 1, "memory_mb": 10**6}
+TOO_LARGE = {"vcpus": 1, "memory_mb": 10**6, "root_gb": 1}
 
 
 def kill_daemon(world: ChaosWorld, chance: random.Random, victim: str) -> None:
