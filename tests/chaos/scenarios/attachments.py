@@ -49,7 +49,7 @@ def kill_in_attachment(world: ChaosWorld, chance: random.Random, act: str) -> No
     deaths = {point: {"action": "exit", "times": 1, "skip": chance.randrange(2)} for point in POINTS[act]}
     world.arm({**deaths, **_TROUBLE.get(act, {})})
     with contextlib.suppress(AssertionError):
-        world.until(lambda: asked(disks, chance) or all(map(world.fired, POINTS[act])), timeout_s=40)
+        world.until(lambda: asked(disks, chance) or all(map(world.fired, POINTS[act])), timeout_s=120)
     unmet = [point for point in POINTS[act] if not world.fired(point)]
     world.disarm()
     world.unruly()
