@@ -57,7 +57,10 @@ class Launcher:
     def __init__(self, *arguments: str) -> None:
         self._one_at_a_time = threading.Lock()
         command = [sys.executable, "-m", "tests.amqp.launcher", *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # In a session of its own: Ctrl-C and timeout(1) signal a whole process group, and tests stop daemons through it.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         leftovers.KEEPERS.append(self)
         leftovers.PARENTS.append(self._process.pid)
 
