@@ -13,7 +13,7 @@ from tests.install import blocks
 ROOT = pathlib.Path(__file__).parents[2]
 #: Page, and the headings around its commands.
 PAGES = (
-    ("README.md", "Run it: RabbitMQ and PostgreSQL", "Write a filter"),
+    ("README.md", "Run it: RabbitMQ and PostgreSQL", "The `openstack` client"),
     ("docs/install.md", "Install", "In containers"),
 )
 #: What is true of a service that works, whatever page led there.
