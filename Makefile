@@ -120,7 +120,7 @@ ha: $(STAMP) servers ## clusters of RabbitMQ, PostgreSQL and MariaDB Galera that
 	@$(BIN)/python -m pytest -q tests/ha
 	@$(BIN)/python -m tests.chaos --only 'cluster:*' $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
-chaos: $(STAMP) servers ## inject faults into real daemons; half an hour (ONLY='broker:*' SEED=7 JSON=FILE)
+chaos: $(STAMP) servers ## inject faults into real daemons; an hour (ONLY='broker:*' SEED=7 JSON=FILE)
 	@$(BIN)/python -m tests.chaos $(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
 install: $(STAMP) servers ## follow README.md and docs/install.md to the letter, each in a separate root (as root; some minutes)

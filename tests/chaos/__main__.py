@@ -19,6 +19,9 @@ from tests import evidence
 from tests.chaos import figures, matrix, scenarios, servers, soak, world
 from tests.chaos.run import Result, Scenario, clear, play
 
+#: ``make ha`` plays these.
+_CLUSTERS = "cluster:"
+
 
 def main(argv: list[str] | None = None) -> int:
     given = _parse(argv)
@@ -105,12 +108,15 @@ def _warm_up(trio: world.ChaosWorld, count: int) -> None:
 def _wanted(scenario: Scenario, given: argparse.Namespace) -> bool:
     if given.short and not scenario.short:
         return False
-    return not given.only or any(fnmatch.fnmatchcase(scenario.name, pattern) for pattern in given.only)
+    if not given.only:
+        return given.list or given.short or not scenario.name.startswith(_CLUSTERS)
+    return any(fnmatch.fnmatchcase(scenario.name, pattern) for pattern in given.only)
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--only", action="append", metavar="NAME", help="A scenario or a pattern; may be repeated.")
+    parser.add_argument("--only", action="append", metavar="NAME", help="A scenario or a pattern; may be repeated. "
+                        "Default: all but those on clusters, which make ha has.")  # fmt: skip
     parser.add_argument("--short", action="store_true", help="Only the most telling ones, as 'make long' does.")
     parser.add_argument("--seed", type=int, default=1, help="Default: %(default)s. The same seed hurts the same way.")
     parser.add_argument("--repeat", type=int, default=1, help="Rounds, each with the next seed. Default: %(default)s.")
