@@ -98,7 +98,7 @@ def test_a_fleet_of_many_hosts_can_be_listed(conductor: Conductor, monkeypatch: 
 def test_zones_are_those_of_the_hosts(conductor: Conductor) -> None:
     """By the default zone, by several zones of a host, and with a zone that has no host that is up and enabled."""
     conductor.add_hosts(["h1", "h2", "h3", "h4", "h5", "h6"])
-    zones = {"h2": "near, far", "h3": "far", "h4": "off", "h5": "gone", "h6": " , "}
+    zones = {"h2": "near, far", "h3": "far", "h4": "off", "h5": "gone", "h6": " , near"}
     for host, zone in zones.items():
         conductor.operator.create_aggregate(f"row-{host}", {"availability_zone": zone, "ssd": "true"})
         conductor.operator.add_aggregate_host(f"row-{host}", host)
