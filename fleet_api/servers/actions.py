@@ -38,10 +38,29 @@ class _Resize:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Destination:
-    """Other keys, such as ``onSharedStorage``, are those of older clients."""
+class _Migrate:
+    __pydantic_config__ = bodies.STRICT
 
     host: fields.Name | None = None
+
+
+def _as_reported(shared: bool) -> bool:
+    if shared:
+        raise ValueError("must be false or left out: hosts report whether they share disks, and shared disks are kept")
+    return shared
+
+
+@dataclasses.dataclass(frozen=True)
+class _Evacuate:
+    __pydantic_config__ = bodies.STRICT
+
+    host: fields.Name | None = None
+    #: Accepted for older clients, and not used: the guest keeps the password that it was built with.
+    adminPass: fields.Name | None = dataclasses.field(default=None, repr=False)
+    #: The filters always decide.
+    force: Literal[False] = False
+    #: A caller that sends true wants its disk kept, which a host without shared storage cannot do.
+    onSharedStorage: Annotated[fields.Flag, pydantic.AfterValidator(_as_reported)] = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +117,14 @@ _ACTIONS: JSONMapping = {
     "resize": _Resize,
     "confirmResize": None,
     "revertResize": None,
-    "migrate": _Destination | None,
+    "migrate": _Migrate | None,
     "os-stop": None,
     "os-start": None,
     "suspend": None,
     "resume": None,
     "reboot": _Reboot,
     "os-getConsoleOutput": _Console | None,
-    "evacuate": _Destination | None,
+    "evacuate": _Evacuate | None,
     "os-migrateLive": _Live,
     "lock": _Lock | None,
     "unlock": None,
@@ -172,7 +191,7 @@ class Actions:
             "resize": (self._resize, falcon.HTTP_202),
             "confirmResize": (self._plain("confirm_resize"), falcon.HTTP_204),
             "revertResize": (self._plain("revert_resize"), falcon.HTTP_202),
-            "migrate": (self._to_host("migrate", "migrate_instance"), falcon.HTTP_202),
+            "migrate": (self._to_host("migrate", "migrate_instance", _Migrate), falcon.HTTP_202),
             "os-migrateLive": (self._to_host("os-migrateLive", "live_migrate_instance", _Live), falcon.HTTP_202),
             "os-stop": (self._plain("stop_instance"), falcon.HTTP_202),
             "os-start": (self._plain("start_instance"), falcon.HTTP_202),
@@ -189,7 +208,7 @@ class Actions:
             "rebuild": (self._rebuild, falcon.HTTP_202),
             "restore": (self._restore, falcon.HTTP_202),
             "forceDelete": (self._delete, falcon.HTTP_202),
-            "evacuate": (self._to_host("evacuate", "evacuate_instance"), falcon.HTTP_200),
+            "evacuate": (self._to_host("evacuate", "evacuate_instance", _Evacuate), falcon.HTTP_200),
         }
 
     @guard.by("compute:servers:action")
@@ -222,7 +241,7 @@ class Actions:
         return work
 
     def _to_host(
-        self, action: str, method: str, kind: type[_Destination | _Live] = _Destination
+        self, action: str, method: str, kind: type[_Migrate | _Live | _Evacuate]
     ) -> Callable[[falcon.Request, str, Any], object]:
         """Return the work of an action that may name the only host to consider."""
 

@@ -37,7 +37,9 @@ class FewServers(HttpConductor):
     def __init__(self) -> None:
         super().__init__(
             **dict.fromkeys((f"list_{kind}" for kind in LISTS.split()), []),
-            **dict.fromkeys((f"{verb}_instance" for verb in (*POWER, "live_migrate", "resize", "update")), []),
+            **dict.fromkeys(
+                (f"{verb}_instance" for verb in (*POWER, "evacuate", "live_migrate", "resize", "update")), []
+            ),
             **dict.fromkeys(("host_table", "reset_state"), []),
             list_zones={},
             show_flavor=named(FLAVOR.to_wire(), "tiny", "f1"),
@@ -633,6 +635,38 @@ def test_power_actions(client, conductor, action, asked):
     assert (202, b"") == (answer.status_code, answer.content)
     method, options = asked
     assert (method, {"name": INSTANCE["uuid"], **options}) == conductor.asked[-1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "asked"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"host": "h2", "force": False}, {"host": "h2"}),
+        ({"onSharedStorage": False, "adminPass": "of an older client"}, {}),
+    ],
+)
+def test_an_evacuation(client, conductor, wanted, asked):
+    answer = post(client, {"evacuate": wanted}, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    assert (200, {}) == (answer.status_code, answer.json)
+    assert ("evacuate_instance", {"name": INSTANCE["uuid"], **asked}) == conductor.asked[-1]
+
+
+@pytest.mark.parametrize(
+    ("action", "named"),
+    [
+        ({"evacuate": {"onSharedStorage": True}}, "evacuate.onSharedStorage must be false or left out"),
+        ({"evacuate": {"onSharedStorage": "True"}}, "evacuate.onSharedStorage must be"),
+        ({"evacuate": {"host": "h2", "force": True}}, "evacuate.force must be"),
+        ({"evacuate": {"targetState": "active"}}, "evacuate.targetState is not known here"),
+        ({"migrate": {"force": True}}, "migrate.force is not known here"),
+    ],
+)
+def test_moves_that_are_refused(client, conductor, action, named):
+    """A key that would be ignored, such as an order to keep the disk, is refused before anything is done."""
+    answer = post(client, action, f"/v2.1/servers/{INSTANCE['uuid']}/action")
+    assert (400, True) == (answer.status_code, named in answer.json["badRequest"]["message"]), answer.text
+    assert ["show_instance"] == [method for method, _arguments in conductor.asked]
 
 
 def test_deletions_are_final(client, conductor):
