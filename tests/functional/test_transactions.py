@@ -20,6 +20,8 @@ pytestmark = pytest.mark.every_database
 CLOCK = FakeClock()
 SERVICES = models.services
 FLAVORS = models.flavors
+PROJECTS = models.flavor_projects
+_PROJECTS = sa.select(PROJECTS).order_by(PROJECTS.c.flavor_id, PROJECTS.c.project_id)
 
 
 @pytest.fixture
@@ -128,6 +130,28 @@ def test_what_is_inserted_last_is_seen_by_what_follows(database: Database) -> No
         return _flavors(tx)
 
     assert [("one", {"of": "one"})] == database.write(work)
+
+
+@pytest.mark.parametrize("last", ["the end", "a statement"])
+def test_what_refers_to_another_row_is_inserted_after_it(database: Database, last: str) -> None:
+    """Also if the rows of a table have different columns, or rows that refer to them were deferred first.
+
+    Builds with and without addresses share a transaction: the rows of their instances have different columns.
+    """
+
+    def work(tx: Transaction) -> None:
+        for key, columns in enumerate(({}, {"description": "of other columns"}, {}), 2):
+            tx.defer_insert(PROJECTS, {"flavor_id": key - 1, "project_id": "first"})
+            tx.defer_insert(FLAVORS, {"id": key, **_flavor(str(key)), **columns})
+            tx.defer_insert(PROJECTS, {"flavor_id": key, "project_id": "last"})
+        if last == "a statement":
+            tx.execute(sa.select(models.generations.c.value))
+
+    database.write(lambda tx: tx.defer_insert(FLAVORS, {"id": 1, **_flavor("1")}))
+    database.write(work)
+    found = database.read(lambda connection: connection.execute(_PROJECTS).all())
+    expected = [(1, "first"), (2, "first"), (2, "last"), (3, "first"), (3, "last"), (4, "last")]
+    assert expected == [tuple(row) for row in found]
 
 
 _WHO_AND_END = {

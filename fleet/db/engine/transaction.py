@@ -275,8 +275,18 @@ class Transaction:
 
 
 def _alike(rows: Iterable[tuple[sa.Table, Columns]]) -> dict[tuple[sa.Table, object], list[Columns]]:
-    """Rows by table and columns, in their order."""
+    """Rows by table and columns, in their order; tables before those that refer to them.
+
+    The rows of a table may have different columns, so the order in which these are first seen is not enough: in a batch
+    of builds, the events of all instances would come before the first instance with addresses.
+    """
     found: dict[tuple[sa.Table, Any], list[Columns]] = {}
     for table, values in rows:
         found.setdefault((table, tuple(values)), []).append(values)
-    return found
+    return dict(sorted(found.items(), key=lambda each: _place(each[0][0])))
+
+
+@functools.cache
+def _place(table: sa.Table) -> int:
+    """The place of a table in an order in which foreign keys point backwards."""
+    return table.metadata.sorted_tables.index(table)
