@@ -176,6 +176,7 @@ def _compute(conductor: Conductor, conf: cfg.ConfigOpts) -> list[tuple[str, obje
         ("/servers/{server_id}/os-instance-actions/{request_id}", done, "one"),
         ("/servers/{server_id}/migrations", migrations, None),
         ("/servers/{server_id}/migrations/{migration_id}", migrations, "one"),
+        ("/servers/{server_id}/migrations/{migration_id}/action", migrations, "action"),
         ("/os-migrations", Migrations(conductor, conf.api.max_limit), None),
         ("/flavors", flavors, None),
         ("/flavors/detail", flavors, "detail"),

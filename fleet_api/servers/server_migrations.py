@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live migrations of one server that are under way: list, show and abort. Called by :mod:`fleet_api.application`."""
+"""Live migrations of one server that are under way: list, show and abort. None is forced to its end.
+
+Called by :mod:`fleet_api.application`.
+"""
 
 from __future__ import annotations
 
 import falcon
 
-from fleet import move_states
+from fleet import errors, move_states
 from fleet.json_codec import JSONMapping
 from fleet_api.compute import migrations
-from fleet_api.requests import answers, guard
+from fleet_api.requests import answers, bodies, guard
 from fleet_api.requests.conductor import Conductor
-from fleet_api.requests.faults import Fault
+from fleet_api.requests.faults import Fault, NotHere
 from fleet_api.servers.servers import show
 
 
@@ -48,6 +51,19 @@ class ServerMigrations:
         found = self._one(request, server_id, migration_id)
         self._conductor.operator(request).abort_live_migration(name=server_id, migration=found["uuid"])
         response.status = falcon.HTTP_202
+
+    @guard.by("fleet:others")
+    @answers.gives(answers.NOTHING, 202)
+    @bodies.takes(bodies.Body({"force_complete": None}))
+    def on_post_action(
+        self, request: falcon.Request, _response: falcon.Response, server_id: str, migration_id: str
+    ) -> None:
+        """:raises NotHere: whatever the action; Fault: there is no such migration"""
+        body = bodies.whole(request)
+        if len(body) != 1:
+            raise errors.InvalidInput(field="action", reason="is required, and there can be only one")
+        self._one(request, server_id, migration_id)
+        raise NotHere(f"The action {next(iter(body))[:100]} of a live migration")
 
     def _one(self, request: falcon.Request, server_id: str, migration_id: str) -> JSONMapping:
         for each in self._of(request, server_id):

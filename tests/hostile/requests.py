@@ -70,6 +70,7 @@ _TABLE: Mapping[str, tuple[str, ...]] = {
     ADMIN: (
         "GET /v2.1/servers/{server_id}/migrations",
         "GET,DELETE /v2.1/servers/{server_id}/migrations/{migration_id}",
+        "POST /v2.1/servers/{server_id}/migrations/{migration_id}/action",
         *("GET /v2.1/os-migrations", "POST /v2.1/flavors", "PUT,DELETE /v2.1/flavors/{flavor_id}"),
         *("GET /v2.1/flavors/{flavor_id}/os-flavor-access", "POST /v2.1/flavors/{flavor_id}/action"),
         "POST /v2.1/flavors/{flavor_id}/os-extra_specs",
@@ -186,6 +187,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
         {"rebuild": {"imageRef": "{image}"}},
         {"os-migrateLive": {"host": None, "block_migration": "auto"}},
     ),
+    "POST /v2.1/servers/{server_id}/migrations/{migration_id}/action": ({"force_complete": None},),
     "POST /v2.1/flavors": ({"flavor": {"name": "new", "ram": 64, "vcpus": 1, "disk": 1}},),
     "POST /v2.1/flavors/{flavor_id}/os-extra_specs": ({"extra_specs": {"a": "b"}},),
     "PUT /v2.1/flavors/{flavor_id}/os-extra_specs/{key}": ({"hw:cpu_policy": "shared"},),
@@ -248,6 +250,7 @@ BODIES: Mapping[str, tuple[Any, ...]] = {
 NOT_THERE = frozenset(
     [
         *(f"{method} /v2.1/servers/{{server_id}}/migrations/{{migration_id}}" for method in ("GET", "DELETE")),
+        "POST /v2.1/servers/{server_id}/migrations/{migration_id}/action",
         # They are in older versions only.
         *(f"GET /v2.1/os-hypervisors/{path}" for path in ("statistics", "{hypervisor_id}/uptime")),
         *(f"GET /v2.1/os-hypervisors/{{hypervisor_id}}/{of}" for of in ("search", "servers")),

@@ -41,6 +41,17 @@ def test_an_abort(client, conductor):
     assert 404 == client.simulate_delete(f"{PATH}/7").status_code
 
 
+def test_no_migration_is_forced_to_its_end(client, conductor):
+    """The answer says so, as for other actions that a fleet does not have; a migration that is over is not found."""
+    path = f"{PATH}/{migrations.number(LIVE)}/action"
+    answer = client.simulate_post(path, json={"force_complete": None})
+    expected = "The action force_complete of a live migration is not available in this cloud."
+    assert (501, expected) == (answer.status_code, answer.json["notImplemented"]["message"])
+    assert 404 == client.simulate_post(f"{PATH}/7/action", json={"force_complete": None}).status_code
+    assert 400 == client.simulate_post(path, json={}).status_code
+    assert [] == conductor.writes
+
+
 @pytest.mark.parametrize(
     ("wanted", "named"),
     [
