@@ -25,6 +25,7 @@ _SET = "read into a set"
 _DICT = "read into a dict by key"
 REASONS = {
     "hosts.aggregates:create": _ONE,
+    "instances.moves._ALIVE": "a subquery of _UNCONFIRMED, which looks only whether a host is in it",
     "operations.recoveries._BY_STATUS": _DICT,
     "operations.recoveries._COUNTS": _DICT,
     "operations.recoveries._WITH_GUESTS": _SET,

@@ -116,13 +116,14 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     keep_disabled(tx, plan, row.host, ctx)
     busy = maintenances.busy(tx, row.host)
     cold = [each for each in busy if each.source_compute == row.host and each.status == move_states.FINISHED]
-    confirmed = [acceptance.confirm(tx, each.instance_uuid, ctx) for each in cold if each.new_spec == each.old_spec]
+    confirmed, unconfirmed = _confirm(tx, [each for each in cold if each.new_spec == each.old_spec], ctx)
     running = guests_on(tx, row.host)
     coming = ctx.now < row.began_at + seconds(ctx.limits.placing_timeout_s)
     is_recovered = recoveries.is_open(tx, row.host)
     if not (running or busy or is_recovered) and not (coming and maintenances.is_placing(tx, row.began_at)):
         return _emptied(tx, row, confirmed, ctx)
     guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx)
+    problems += unconfirmed
     problems += [
         f"instance {each.instance_uuid} waits for its resize to be confirmed or reverted"
         for each in cold
@@ -132,6 +133,17 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
         problems.append(f"its recovery has not ended: see 'fleet recovery show {row.host}'")
     room = _room(tx, plan, ctx)
     return State(row.status, guests, room, problems, confirmed)
+
+
+def _confirm(tx: Transaction, cold: Sequence[MigrationRow], ctx: StepContext) -> tuple[list[Move], list[str]]:
+    """Confirm cold moves. Return those, and why others are not confirmed now."""
+    confirmed, problems = [], []
+    for each in cold:
+        try:
+            confirmed.append(acceptance.confirm(tx, each.instance_uuid, ctx))
+        except errors.Conflict as refused:
+            problems.append(refused.message)
+    return confirmed, problems
 
 
 def is_needed(tx: Transaction, host: str) -> bool:

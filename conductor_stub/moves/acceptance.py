@@ -125,6 +125,7 @@ def confirm(tx: Transaction, instance_uuid: str, ctx: StepContext) -> Move:
     move = _resized(tx, instance_uuid, move_states.CONFIRMING)
     if move.record.status == move_states.CONFIRMING:
         return move
+    _require_guest(tx, move, ctx)
     return machine.set_status(tx, move, move_states.CONFIRMING, ctx)
 
 
@@ -150,6 +151,22 @@ def _resized(tx: Transaction, instance_uuid: str, wanted: str) -> Move:
     if not waits or record is None or row.deleted or row.task_state == states.DELETING:
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, and no resize of it waits")
     return machine.read(tx, record.uuid)
+
+
+def _require_guest(tx: Transaction, move: Move, ctx: StepContext) -> None:
+    """A confirmation removes the guest on the former host. That is the only one left if the new host is lost.
+
+    The messages name no host: a project may confirm, and does not learn where its guests are.
+
+    :raises errors.Conflict:
+    """
+    record = move.record
+    if record.dest_compute == record.source_compute or machine.is_up(tx, record.dest_compute, ctx):
+        return
+    reason = "is on a host that is down, and so is its former host: wait until one of them is up"
+    if machine.is_up(tx, record.source_compute, ctx):
+        reason = "is on a host that is down: revert its resize, its former host still has its guest"
+    raise errors.Conflict(kind="Instance", name=move.instance.name, reason=reason)
 
 
 def _require_settled(row: RequestedInstance, kind: str) -> None:

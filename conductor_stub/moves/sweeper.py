@@ -63,10 +63,13 @@ class MoveSweeper(PlacedSweeper[Move, Move]):
             self._placement.notify(context, following)
 
     def _confirm_waiting(self) -> int:
-        """Confirm resizes that users neither confirmed nor reverted within ``resize_confirm_window``; return the count."""
-        window_s = self._limits.resize_confirm_window_s
-        since = self._clock() - seconds(window_s)
-        waiting = self._database.read(moves.unconfirmed, since, BATCH) if window_s else []
+        """Confirm resizes that users neither confirmed nor reverted within ``resize_confirm_window``; return the count.
+
+        A resize whose guest is on a host that is down waits on: the former host may have the only guest that is left.
+        """
+        window_s, now = self._limits.resize_confirm_window_s, self._clock()
+        since, alive_since = now - seconds(window_s), now - seconds(self._limits.service_down_time_s)
+        waiting = self._database.read(moves.unconfirmed, since, alive_since, BATCH) if window_s else []
         for pair in waiting:
             move = Move(*pair)
             with self._apart(move):

@@ -890,11 +890,14 @@ def test_a_host_whose_hook_runs_is_not_given_back(stage: Stage) -> None:
     assert ({"h1": "skipped"}, []) == (stage.hosts(), stage.disabled())
 
 
-def test_a_resize_that_waits_is_named(stage: Stage) -> None:
-    """It holds disks on the host until its owner has decided."""
+def resized(stage: Stage, larger: bool = True) -> str:
+    """An instance that waits, on h2, for the confirmation of its move from h1."""
     guest = stage.add("h1")
-    larger = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10, "name": "large"}
-    stage.conductor.operator.resize_instance(guest, larger)
+    if larger:
+        flavor = {"vcpus": 2, "memory_mb": 2048, "root_gb": 10, "name": "large"}
+        stage.conductor.operator.resize_instance(guest, flavor)
+    else:
+        stage.conductor.operator.migrate_instance(guest)
     stage.conductor.scheduler.answers.append([("h2", ())])
     stage.conductor.moves.deliver(stage.conductor.place_move)
     (record,) = stage.moving()
@@ -902,12 +905,31 @@ def test_a_resize_that_waits_is_named(stage: Stage) -> None:
     stage.conductor.move_progress.claim(context(), attempt, Claimed(memory_mb=2048, disk_gb=10, vcpus=2))
     for host, status in (("h1", move_states.PRE_MIGRATING), ("h2", move_states.POST_MIGRATING)):
         stage.conductor.move_progress.advance(context(), Attempt(record["uuid"], record["attempt"], host), status)
+    return guest
+
+
+def test_a_resize_that_waits_is_named(stage: Stage) -> None:
+    """It holds disks on the host until its owner has decided."""
+    guest = resized(stage)
     stage.run(["h1"], hook="reboot")
     stage.look()
     stage.later()
     stage.look(2)
     expected = f"instance {guest} waits for its resize to be confirmed or reverted"
     assert ("draining", expected) == (stage.hosts()["h1"], stage.problem("h1"))
+
+
+def test_a_cold_move_is_not_confirmed_while_its_new_host_is_down(stage: Stage) -> None:
+    """The host that is drained may have the only guest that is left. It is named, and holds up nothing else."""
+    resized(stage, larger=False)
+    stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
+    stage.beat("h2")
+    stage.run(["h1"], hook="reboot")
+    stage.look(3)
+    assert "is on a host that is down: revert its resize" in (stage.problem("h1") or "")
+    stage.later()
+    stage.look(2)
+    assert [move_states.CONFIRMING] == [each["status"] for each in stage.moving()]
 
 
 def test_a_commit_whose_outcome_was_unknown(stage: Stage, database: Database) -> None:

@@ -68,8 +68,11 @@ class Stage:
     def go_down(self, host: str) -> None:
         """Let the heartbeats of ``host`` stop; the other hosts send theirs."""
         self.conductor.clock.advance(self.conductor.limits.service_down_time_s + 1)
-        heard = sorted({"h1", "h2", "h3"} - {host})
-        self.conductor.agents.report_state(Heartbeat("fleet-compute", heard, INCARNATION))
+        self.report(*({"h1", "h2", "h3"} - {host}))
+
+    def report(self, *hosts: str) -> None:
+        """The agents of ``hosts`` send a heartbeat."""
+        self.conductor.agents.report_state(Heartbeat("fleet-compute", sorted(hosts), INCARNATION))
 
     def migration(self) -> dict[str, Any]:
         return self.conductor.operator.list_migrations({"instance_uuid": self.uuid})[0]
@@ -117,7 +120,7 @@ class Stage:
     def overdue(self) -> None:
         """The present step takes too long, while both hosts live."""
         self.conductor.clock.advance(self.conductor.limits.placing_timeout_s + 1)
-        self.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1", "h2", "h3"], INCARNATION))
+        self.report("h1", "h2", "h3")
         self.conductor.move_sweeper.sweep()
 
 
@@ -403,9 +406,45 @@ def test_a_resize_is_confirmed_by_itself(
     stage = Stage(database, limits=StepLimits(resize_confirm_window_s=window_s))
     stage.until(move_states.FINISHED)
     stage.conductor.clock.advance(waited_s)
+    stage.report("h1", "h2", "h3")
     stage.conductor.move_sweeper.sweep()
     assert status == stage.migration()["status"]
     assert 0 == stage.conductor.move_sweeper.sweep()
+
+
+@pytest.mark.parametrize(
+    ("down", "refusal"),
+    [
+        pytest.param(["h2"], "is on a host that is down: revert its resize, .* still has its guest", id="the new host"),
+        pytest.param(["h1", "h2"], "and so is its former host: wait until one of them is up", id="both hosts"),
+    ],
+)
+def test_the_last_good_guest_is_not_removed(database: Database, down: Sequence[str], refusal: str) -> None:
+    """While the new host is down, neither a user nor the window confirms a resize: the old guest would be removed."""
+    stage = Stage(database, limits=StepLimits(resize_confirm_window_s=3600))
+    stage.until(move_states.FINISHED)
+    stage.conductor.clock.advance(3600)
+    stage.report(*({"h1", "h2", "h3"} - set(down)))
+    with pytest.raises(errors.Conflict, match=refusal):
+        stage.operator.confirm_resize(stage.uuid)
+    assert 0 == stage.conductor.move_sweeper.sweep()
+    assert (move_states.FINISHED, ("resized", None, "h2")) == (stage.migration()["status"], stage.state())
+
+    stage.report("h2")
+    assert 1 == stage.conductor.move_sweeper.sweep()
+    assert move_states.CONFIRMING == stage.migration()["status"]
+
+
+def test_a_resize_on_its_own_host_is_confirmed_though_the_host_is_down(database: Database) -> None:
+    """No other host has a guest of it. Once it is ACTIVE it can be evacuated."""
+    stage = Stage(database, same_host=True)
+    stage.resize("h1")
+    stage.claim("h1")
+    for status in (move_states.PRE_MIGRATING, move_states.POST_MIGRATING):
+        stage.done("h1", status)
+    stage.go_down("h1")
+    stage.operator.confirm_resize(stage.uuid)
+    assert move_states.CONFIRMING == stage.migration()["status"]
 
 
 def test_an_evacuation(stage: Stage) -> None:

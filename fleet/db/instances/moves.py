@@ -17,6 +17,7 @@ from fleet.db.catalog import groups
 from fleet.db.catalog.groups import PlacedMember
 from fleet.db.engine import claimed
 from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
 from fleet.db.instances import instance_values, instances
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
@@ -62,6 +63,13 @@ _LIVE_HERE = sa.or_(MIGRATIONS.c.source_compute == _HOST, MIGRATIONS.c.dest_comp
 _COUNTED = sa.select(
     sa.func.coalesce(sa.func.sum(sa.case((_LIVE_HERE, 1), else_=0)), 0), sa.func.count(MIGRATIONS.c.uuid)
 ).where(_LIVE)
+#: Hosts whose agents sent a heartbeat since then.
+_ALIVE = sa.select(models.services.c.host).where(
+    models.services.c.binary == services.COMPUTE,
+    sa.not_(models.services.c.deleted),
+    sa.not_(models.services.c.forced_down),
+    models.services.c.last_seen_up >= sa.bindparam("alive_since"),
+)
 _UNCONFIRMED = (
     sa.select(MIGRATIONS)
     .where(
@@ -69,6 +77,8 @@ _UNCONFIRMED = (
         MIGRATIONS.c.status == move_states.FINISHED,
         # A record is not written while it waits.
         MIGRATIONS.c.updated_at <= sa.bindparam("since"),
+        # Those whose guest may be lost would otherwise fill the sweep, and wait for longer than all others.
+        sa.or_(MIGRATIONS.c.dest_compute.in_(_ALIVE), MIGRATIONS.c.dest_compute == MIGRATIONS.c.source_compute),
     )
     .order_by(MIGRATIONS.c.updated_at, MIGRATIONS.c.uuid)
     .limit(sa.bindparam("at_most"))
@@ -138,10 +148,14 @@ _NOT_CLEANED = (
 
 
 def unconfirmed(
-    connection: sa.Connection, since: datetime.datetime, limit: int
+    connection: sa.Connection, since: datetime.datetime, alive_since: datetime.datetime, limit: int
 ) -> list[tuple[RequestedInstance, MigrationRow]]:
-    """Resizes that have waited for their confirmation since ``since`` or longer, the longest first, as in :func:`due`."""
-    return _with_instances(connection, connection.execute(_UNCONFIRMED, {"since": since, "at_most": limit}).all())
+    """Resizes that have waited for their confirmation since ``since`` or longer, the longest first, as in :func:`due`.
+
+    :param alive_since: only those whose guest is on a host with a heartbeat since then
+    """
+    given = {"since": since, "alive_since": alive_since, "at_most": limit}
+    return _with_instances(connection, connection.execute(_UNCONFIRMED, given).all())
 
 
 def _with_instances(
