@@ -138,6 +138,7 @@ def revert(tx: Transaction, instance_uuid: str, ctx: StepContext) -> Move:
     move = _resized(tx, instance_uuid, move_states.REVERTING)
     if move.record.status == move_states.REVERTING:
         return move
+    _require_former_host(tx, move, ctx)
     swap.swap(tx, move, move.record.old_spec, ctx, launched_on=move.record.source_compute)
     deadline = ctx.now + seconds(ctx.limits.move_timeout_s)
     return machine.set_status(tx, machine.read(tx, move.uuid), move_states.REVERTING, ctx, deadline=deadline)
@@ -167,6 +168,25 @@ def _require_guest(tx: Transaction, move: Move, ctx: StepContext) -> None:
     if machine.is_up(tx, record.source_compute, ctx):
         reason = "is on a host that is down: revert its resize, its former host still has its guest"
     raise errors.Conflict(kind="Instance", name=move.instance.name, reason=reason)
+
+
+def _require_former_host(tx: Transaction, move: Move, ctx: StepContext) -> None:
+    """A revert removes the guest that runs, for one on the former host, which must be able to start it.
+
+    If the new host is off for certain no guest runs there. The instance may then return to a host that is down too, and be
+    evacuated from it.
+
+    :raises errors.Conflict:
+    """
+    record = move.record
+    if machine.is_up(tx, record.source_compute, ctx):
+        return
+    if record.dest_compute is not None and recoveries.is_off(tx, record.dest_compute):
+        return
+    may_confirm = record.dest_compute == record.source_compute or machine.is_up(tx, record.dest_compute, ctx)
+    advice = "confirm its resize, or wait until that host is up" if may_confirm else "wait until one of them is up"
+    which = "its former host is down" if may_confirm else "its former host is down, and so is its present one"
+    raise errors.Conflict(kind="Instance", name=move.instance.name, reason=f"cannot return, {which}: {advice}")
 
 
 def _require_settled(row: RequestedInstance, kind: str) -> None:

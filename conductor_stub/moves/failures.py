@@ -65,23 +65,28 @@ def _fail(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: 
         return None
     if record.status == move_states.RESUMING and record.deadline is not None and ctx.now < record.deadline:
         return None
-    node = record.dest_node if host == record.dest_compute else record.source_node
-    machine.add_event(tx, move, record.migration_type, ctx, host, node, **failure.event())
-    why: StoredFailure = {
-        "error": failure.code,
-        "message": failure.message,
-        "details": {"host": host, "step": failure.step},
-    }
+    why = _record_failure(tx, move, host, failure, ctx)
     if record.status == move_states.RESUMING:
-        # Nothing is left to try: the instance is on its source, and its guest is off.
-        first = record.failure or why
-        machine.set_instance(tx, move.instance, ctx, vm_state=states.ACTIVE, power_state=states.SHUTDOWN)
-        return machine.set_status(tx, move, move_states.ERROR, ctx, failure=first)
+        return _end_off(tx, move, why, ctx)
     if record.status == move_states.RUNNING:
         return live.failed(tx, move, why, ctx)
     if record.migration_type == move_states.RESIZE and record.status in _TO_BE_UNDONE:
         return machine.set_status(tx, move, move_states.REVERTING, ctx, failure=why)
     return _next_attempt(tx, move, why, ctx)
+
+
+def _record_failure(tx: Transaction, move: Move, host: str | None, failure: Failure, ctx: StepContext) -> StoredFailure:
+    """Write the event of a failed step; return what the record stores of it."""
+    record = move.record
+    node = record.dest_node if host == record.dest_compute else record.source_node
+    machine.add_event(tx, move, record.migration_type, ctx, host, node, **failure.event())
+    return {"error": failure.code, "message": failure.message, "details": {"host": host, "step": failure.step}}
+
+
+def _end_off(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
+    """Nothing is left to try: the instance is on its source, and its guest is off."""
+    machine.set_instance(tx, move.instance, ctx, vm_state=states.ACTIVE, power_state=states.SHUTDOWN)
+    return machine.set_status(tx, move, move_states.ERROR, ctx, failure=move.record.failure or why)
 
 
 def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepContext) -> Move:
@@ -140,6 +145,7 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
         return live.overdue(tx, move, silent, ctx)
     if told := live.lose_source(tx, move, silent, ctx):
         return told
+    lost = Failure(record.status, faults.AttemptLost.__name__, f"host {actor} stopped sending heartbeats")
     is_off = actor is not None and actor in silent and recoveries.is_off(tx, actor)
     # A resize that fails asks its destination to remove the guest; an evacuation leaves a destination without that.
     is_left = actor in silent or record.migration_type == move_states.EVACUATION
@@ -147,11 +153,14 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
     if (record.migration_type, record.status) in _ONE_HOST:
         # A host that is down finds out when it comes back; the move does not wait for it.
         gives_up = actor in silent and not may_run_there and not live.may_be_there(record)
-        return claims.complete_step(tx, move, ctx) if gives_up or is_off else None
+        if not (gives_up or is_off):
+            return None
+        if record.status == move_states.RESUMING:
+            return _end_off(tx, move, _record_failure(tx, move, actor, lost, ctx), ctx)
+        return claims.complete_step(tx, move, ctx)
     if may_run_there:
         return None
     if actor in silent:
-        lost = Failure(record.status, faults.AttemptLost.__name__, f"host {actor} stopped sending heartbeats")
         return _fail(tx, move, actor, lost, ctx)
     if record.deadline is not None and record.deadline <= ctx.now:
         timeout = MoveTimeout.of(record, ctx)

@@ -337,7 +337,7 @@ def test_a_failed_step_is_undone(stage: Stage, status: str, host: str) -> None:
         pytest.param(move_states.POST_MIGRATING, "h2", move_states.REVERTING, "h2", id="destination lost"),
         pytest.param(move_states.CONFIRMING, "h1", move_states.CONFIRMED, None, id="a dead source is not waited for"),
         pytest.param(move_states.REVERTING, "h2", move_states.RESUMING, "h1", id="nor a dead destination"),
-        pytest.param(move_states.RESUMING, "h1", move_states.REVERTED, None, id="the source will start it by itself"),
+        pytest.param(move_states.RESUMING, "h1", move_states.ERROR, None, id="the source will start it by itself"),
     ],
 )
 def test_a_host_that_is_down_does_not_hold_a_move_up(
@@ -350,6 +350,55 @@ def test_a_host_that_is_down_does_not_hold_a_move_up(
     stage.conductor.move_sweeper.sweep()
     assert expected == stage.migration()["status"]
     assert [(told, stage.uuid)] * bool(told) == stage.conductor.compute.moves
+
+
+def test_a_source_that_dies_before_it_starts_its_guest_has_not_reverted(stage: Stage) -> None:
+    """The instance is on it, and off; the history says that the step was lost."""
+    stage.until(move_states.RESUMING)
+    stage.go_down("h1")
+    stage.conductor.move_sweeper.sweep()
+    shown = stage.conductor.operator.show_instance(stage.uuid)
+    assert (("active", None, "h1"), states.SHUTDOWN) == (stage.state(), shown["instance"]["power_state"])
+    record = stage.migration()
+    assert (move_states.ERROR, "AttemptLost") == (record["status"], record["failure"]["error"])
+    assert (SMALL_MB, 0, 0) == stage.used()
+    events = stage.conductor.events(stage.uuid)
+    assert [] == [each for each in events if each["event"] == "revert"]
+    assert ("resize", "AttemptLost", "h1") == tuple(events[-1][key] for key in ("event", "result", "host"))
+
+
+@pytest.mark.parametrize(
+    ("down", "refusal"),
+    [
+        pytest.param(["h1"], "its former host is down: confirm its resize, or wait", id="the former host"),
+        pytest.param(["h1", "h2"], "and so is its present one: wait until one of them is up", id="both hosts"),
+    ],
+)
+def test_a_guest_is_not_removed_for_a_host_that_cannot_start_it(
+    stage: Stage, down: Sequence[str], refusal: str
+) -> None:
+    """A revert is refused while the former host is down; nothing has changed."""
+    stage.until(move_states.FINISHED)
+    stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
+    stage.report(*({"h1", "h2", "h3"} - set(down)))
+    with pytest.raises(errors.Conflict, match=refusal):
+        stage.operator.revert_resize(stage.uuid)
+    assert (move_states.FINISHED, ("resized", None, "h2")) == (stage.migration()["status"], stage.state())
+
+
+def test_a_resize_between_two_lost_hosts_can_be_reverted_and_evacuated(stage: Stage) -> None:
+    """The new host is off for certain: no guest runs there that a revert could remove."""
+    stage.until(move_states.FINISHED)
+    stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
+    stage.report("h3")
+    stage.operator.force_down("h2", True)
+    stage.operator.revert_resize(stage.uuid)
+    for _step in (move_states.REVERTING, move_states.RESUMING):
+        stage.conductor.clock.advance(stage.conductor.limits.placing_timeout_s + 1)
+        stage.report("h3")
+        stage.conductor.move_sweeper.sweep()
+    assert ("active", None, "h1") == stage.state()
+    stage.operator.evacuate_instance(stage.uuid)
 
 
 @pytest.mark.parametrize(
