@@ -198,6 +198,9 @@ def _require_settled(row: RequestedInstance, kind: str) -> None:
         allowed = (states.ACTIVE, *states.AT_REST, *((states.ERROR,) if row.host is not None else ()))
     if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
+        if kind == move_states.EVACUATION and row.task_state is None and row.vm_state == states.RESIZED:
+            # It cannot be confirmed either while its host is down.
+            advice = "revert its resize ('fleet server resize revert'), its former host still has its guest"
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
 
 

@@ -19,21 +19,22 @@ _MOST = 1000
 
 
 def in_order(rows: Sequence[RequestedInstance]) -> list[str]:
-    """The uuids: guests of the highest flavor priority first, running ones before the others.
+    """The uuids: guests of the highest flavor priority first, running ones before the others, and last those that wait
+    for the revert of their resize, so that they hold up no other guest.
 
     Projects take turns in each of these classes: what a project writes into the metadata of its instances orders its own.
     Of those that are equal the largest go first, as they find room the least easily.
     """
-    classes: dict[tuple[int, bool, str], list[tuple[Any, ...]]] = collections.defaultdict(list)
+    classes: dict[tuple[bool, int, bool, str], list[tuple[Any, ...]]] = collections.defaultdict(list)
     for row in rows:
         spec = instance_values.spec_of(row)
         of_flavor = _number((spec["flavor"].get("extra_specs") or {}).get(OF_FLAVOR))
         of_instance = _number((spec.get("metadata") or {}).get(OF_INSTANCE))
-        place = (-of_flavor, row.vm_state in states.AT_REST, row.project_id or "")
+        place = (row.vm_state == states.RESIZED, -of_flavor, row.vm_state in states.AT_REST, row.project_id or "")
         classes[place].append((-of_instance, -row.memory_mb, row.uuid))
     keys = [
-        (priority, at_rest, number, project, each[-1])
-        for (priority, at_rest, project), guests in classes.items()
+        (is_resized, priority, at_rest, number, project, each[-1])
+        for (is_resized, priority, at_rest, project), guests in classes.items()
         for number, each in enumerate(sorted(guests))
     ]
     return [key[-1] for key in sorted(keys)]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import oslo_messaging
 
 from conductor_stub.operators.dry_run import DryRun
-from fleet import errors
+from fleet import errors, states
 from fleet.context import new_context
 from fleet.db.catalog import groups
 from fleet.db.engine.database import Connection, Database
@@ -42,8 +42,8 @@ class Planner:
 
 
 def _concerned(connection: Connection, host: str) -> list[str]:
-    """The guests of the host, and the other members of their groups."""
-    rows = recoveries.guests_on(connection, host)
+    """The guests of the host, without those that return to their former hosts, and the other members of their groups."""
+    rows = [each for each in recoveries.guests_on(connection, host) if each.vm_state != states.RESIZED]
     found = {row.uuid for row in rows}
     for group in sorted({row.group_uuid for row in rows if row.group_uuid}):
         found |= {each.uuid for each in groups.members(connection, group)}

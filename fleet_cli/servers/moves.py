@@ -150,7 +150,8 @@ class EvacuateServer(_Move):
     def _on(self, host: str) -> list[BriefInstance]:
         """Return the instances of a host. :raises errors.NotFound: there is no such host"""
         there = pages.brief_instances(self.conductor.operator, {"host": host})
-        may = (states.ACTIVE, states.ERROR, *states.AT_REST)
+        # One that is resized must leave, too: the conductor refuses it, and says how.
+        may = (states.ACTIVE, states.ERROR, states.RESIZED, *states.AT_REST)
         left = [each for each in there if each["vm_state"] not in may or each["task_state"] is not None]
         for each in left:
             self._say(f"{each['uuid']}: left alone, it is {each['vm_state']} ({each['task_state'] or 'no task'})")

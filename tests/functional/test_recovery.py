@@ -59,6 +59,22 @@ class Stage:
         self.conductor.finish(uuid, host)
         return uuid
 
+    def resize(self, source: str, destination: str) -> str:
+        """Add an instance whose resize waits, on the destination, for a decision."""
+        uuid = self.add(source)
+        flavor = {"vcpus": 1, "memory_mb": 1024, "root_gb": 10, "name": "other"}
+        self.conductor.operator.resize_instance(uuid, flavor)
+        self.conductor.scheduler.answers.append([(destination, ())])
+        self.conductor.moves.deliver(self.conductor.place_move)
+        (record,) = self.conductor.operator.list_migrations({"instance_uuid": uuid})
+        there = Attempt(record["uuid"], record["attempt"], destination, destination, INCARNATION)
+        self.conductor.move_progress.claim(context(), there, CLAIM)
+        self.conductor.move_progress.advance(
+            context(), Attempt(record["uuid"], record["attempt"], source), "pre-migrating"
+        )
+        self.conductor.move_progress.advance(context(), there, "post-migrating")
+        return uuid
+
     def beat(self, *silent: str) -> None:
         heard = [host for host in HOSTS if host not in silent]
         self.conductor.agents.report_state(Heartbeat("fleet-compute", heard, INCARNATION))
@@ -508,6 +524,26 @@ def test_a_guest_that_is_deleted_meanwhile_is_left_alone(stage: Stage) -> None:
     stage.go_on(1, "h1")
     assert {"moved": 2, "gone": 1} == stage.recoveries()[0]["guests"]
     assert "done" == stage.recovery()["status"]
+
+
+@pytest.mark.parametrize("guests", [0, 2], ids=["alone", "with others"])
+def test_a_resized_guest_holds_a_recovery_open_until_it_is_reverted(database: Database, guests: int) -> None:
+    """The recovery names it, with what to do. Its former host starts the guest that it has kept."""
+    stage = Stage(database, guests)
+    resized = stage.resize("h2", "h1")
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    assert guests == stage.evacuate()
+    stage.go_on(40, "h1")
+    (left,) = [each for each in stage.recovery()["guests"] if each["status"] != "moved"]
+    assert ("moving", resized, "waiting") == (stage.recovery()["status"], left["instance_uuid"], left["status"])
+    assert "is RESIZED, not ACTIVE: revert its resize" in left["problem"]
+
+    stage.conductor.operator.revert_resize(resized)
+    stage.go_on(40, "h1")
+    assert ("h2", "done") == (stage.host_of(resized), stage.recovery()["status"])
+    assert {"gone": 1, **({"moved": guests} if guests else {})} == stage.recoveries()[0]["guests"]
 
 
 def test_a_guest_that_is_being_deleted_begins_no_recovery(stage: Stage) -> None:

@@ -31,8 +31,8 @@ MIGRATIONS = models.migrations
 #: Recoveries that have ended are kept for this time.
 KEPT = seconds(400 * 24 * 3600)
 _MOST_REMOVED = 1000
-#: States of instances that an evacuation accepts.
-EVACUATED = (states.ACTIVE, *states.AT_REST)
+#: States of instances that a recovery moves. A resized one waits in it until its resize is reverted.
+_RECOVERED = (states.ACTIVE, *states.AT_REST, states.RESIZED)
 
 _NOW = sa.bindparam("now", type_=models.Timestamp)
 _WANTED = sa.bindparam("wanted", type_=sa.String)
@@ -81,13 +81,13 @@ _BY_STATUS = (
     .group_by(RECOVERIES.c.status, RECOVERIES.c.paused)
 )
 #: A guest that is being deleted stays on a host that is down until the host is back.
-_IS_EVACUATED = sa.and_(
-    INSTANCES.c.vm_state.in_(EVACUATED),
+_IS_RECOVERED = sa.and_(
+    INSTANCES.c.vm_state.in_(_RECOVERED),
     sa.or_(INSTANCES.c.task_state.is_(None), INSTANCES.c.task_state != states.DELETING),
 )
 _WITH_GUESTS = (
     sa.select(INSTANCES.c.host)
-    .where(INSTANCES.c.host.in_(sa.bindparam("hosts", expanding=True)), _IS_EVACUATED, sa.not_(INSTANCES.c.deleted))
+    .where(INSTANCES.c.host.in_(sa.bindparam("hosts", expanding=True)), _IS_RECOVERED, sa.not_(INSTANCES.c.deleted))
     .distinct()
 )
 
@@ -101,13 +101,13 @@ def may_go_on(fleet: RecoveryDomainRow, row: RecoveryRow) -> bool:
 
 
 def with_guests(connection: Transaction | sa.Connection, hosts: Collection[str]) -> set[str]:
-    """Return the hosts that have guests which an evacuation accepts."""
+    """Return the hosts that have guests which must leave."""
     return set(connection.execute(_WITH_GUESTS, {"hosts": sorted(hosts)}).scalars()) if hosts else set()
 
 
 def guests_on(connection: Transaction | sa.Connection, host: str) -> Sequence[RequestedInstance]:
-    """The instances of a host that an evacuation accepts."""
-    there = instances.live(INSTANCES.c.host == host, _IS_EVACUATED)
+    """The instances of a host that must leave it, those included that an evacuation accepts only later."""
+    there = instances.live(INSTANCES.c.host == host, _IS_RECOVERED)
     return cast("Sequence[RequestedInstance]", connection.execute(there).all())
 
 

@@ -100,6 +100,14 @@ def test_evacuating_a_host_takes_what_is_active(run) -> None:
     assert f"{second['uuid']}: left alone, it is {states.ACTIVE} (deleting)" in out
 
 
+def test_a_resized_instance_is_not_left_on_its_host_unnamed(run) -> None:
+    """The conductor is asked for it, and refuses it with its reason."""
+    conductor = Refusing()
+    list(conductor.instances.values())[1]["vm_state"] = states.RESIZED
+    status, _out, error = run(conductor, "server", "evacuate", "--host", "host1")
+    assert (1, True) == (status, "refused: 1 of 3" in error)
+
+
 class Refusing(Migrations):
     """Refuses to evacuate the second of three instances of a host."""
 
