@@ -257,7 +257,12 @@ def _services(services: Sequence[Record], at_work: Collection[str]) -> Iterator[
         if (each["disabled_reason"] or "").startswith(host_report.AUTO)
     ]
     if down:
-        fix = "Start them, or see 'fleet service list'; instances on a host that is down for good can be deleted."
+        fix = "Start them, or see 'fleet service list'."
+        if any(each["binary"] == "fleet-compute" and each["state"] != "up" for each in others):
+            fix += (
+                " If a host is down for good, move its instances: 'fleet recovery start HOST'; or 'fleet service force-down "
+                "HOST', then 'fleet server evacuate --host HOST'."
+            )
         yield findings.doubtful("services", f"{len(down)} of {len(services)} are down: {findings.few(down)}", fix)
     if sick:
         fix = "Correct what the reason names: the agent enables its host again by itself."

@@ -334,6 +334,15 @@ def test_a_maintenance_that_goes_well() -> None:
     assert "all 3 are up, or in a maintenance: h1, h2" in [each.found for each in found]
 
 
+@pytest.mark.parametrize(("service", "advised"), [(a_service("h1", "down"), True), (a_backend(state="down"), False)])
+def test_instances_of_a_host_that_is_down_for_good_are_moved(service: dict[str, Any], advised: bool) -> None:
+    """The advice is to evacuate them, and not to delete them. A backend has none."""
+    (fix,) = [each.fix for each in of_daemons(HealthyFleet(services=[service])) if each.check == "services"]
+    assert "Start them" in fix
+    assert "delete" not in fix
+    assert advised == ("fleet server evacuate --host HOST" in fix and "fleet recovery start HOST" in fix)
+
+
 def test_a_host_that_a_maintenance_of_the_past_has_left() -> None:
     """It was disabled with the same words, and nothing works on it."""
     over = {**a_maintenance(done=1), "ended_at": NOW.isoformat()}
