@@ -107,7 +107,7 @@ class InstanceActions:
         if request_id not in actions:
             raise errors.NotFound(kind="Action", name=request_id)
         events = actions[request_id]
-        ended = [_event(request, instance, each) for each in events if each["event"] not in ("create", "terminate")]
+        ended = [_event(request, each) for each in events if each["event"] not in ("create", "terminate")]
         response.media = {"instanceAction": {**_view(request, instance, request_id, events), "events": ended}}
 
     def _actions(self, request: falcon.Request, server_id: str) -> tuple[JSONMapping, dict[str, list[Event]]]:
@@ -147,7 +147,7 @@ def _view(request: falcon.Request, instance: JSONMapping, request_id: str, event
     return shown
 
 
-def _event(request: falcon.Request, instance: JSONMapping, event: Event) -> ActionEvent:
+def _event(request: falcon.Request, event: Event) -> ActionEvent:
     """Names of hosts are for administrators, and so are messages, which have them."""
     version, sees_all, good = request.context.version, identity.sees_all(request), event["result"] == _SUCCESS
     shown: ActionEvent = {

@@ -38,10 +38,11 @@ def pairs(*names: str, **options: Any) -> Argument:
 
 SERVER = argument("server", help="Name, uuid, or the beginning of one.")
 HOST = argument("host")
-#: Of commands whose work goes on after their call.
+#: Of a command whose work goes on after its call, and may take hours.
 WAIT_FOR_THE_END = argument(
     "--wait", action="store_true", help="Wait for the end; exit status 1 if it is not a good one."
 )
+#: Of other commands whose work goes on after their call.
 WAIT: Sequence[Argument] = (
     WAIT_FOR_THE_END,
     argument(

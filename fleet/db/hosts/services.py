@@ -39,14 +39,19 @@ _AGENTS = (
     .where(SERVICES.c.binary == sa.bindparam("which"), SERVICES.c.host.in_(_HOSTS))
     .order_by(SERVICES.c.host)
 )
+
+
+def is_alive(since: Element) -> Element:
+    """The condition that a service has sent a heartbeat since then, and was neither forced down nor deleted."""
+    return sa.and_(SERVICES.c.last_seen_up >= since, sa.not_(SERVICES.c.forced_down), sa.not_(SERVICES.c.deleted))
+
+
 _LIVE = (
     sa.select(SERVICES.c.host)
     .where(
         SERVICES.c.binary == sa.bindparam("which"),
         SERVICES.c.topic == sa.bindparam("of_topic"),
-        SERVICES.c.last_seen_up >= sa.bindparam("since"),
-        sa.not_(SERVICES.c.forced_down),
-        sa.not_(SERVICES.c.deleted),
+        is_alive(sa.bindparam("since")),
     )
     .order_by(SERVICES.c.host)
 )

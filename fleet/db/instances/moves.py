@@ -64,11 +64,8 @@ _COUNTED = sa.select(
     sa.func.coalesce(sa.func.sum(sa.case((_LIVE_HERE, 1), else_=0)), 0), sa.func.count(MIGRATIONS.c.uuid)
 ).where(_LIVE)
 #: Hosts whose agents sent a heartbeat since then.
-_ALIVE = sa.select(models.services.c.host).where(
-    models.services.c.binary == services.COMPUTE,
-    sa.not_(models.services.c.deleted),
-    sa.not_(models.services.c.forced_down),
-    models.services.c.last_seen_up >= sa.bindparam("alive_since"),
+_ALIVE = sa.select(services.SERVICES.c.host).where(
+    services.SERVICES.c.binary == services.COMPUTE, services.is_alive(sa.bindparam("alive_since"))
 )
 _UNCONFIRMED = (
     sa.select(MIGRATIONS)

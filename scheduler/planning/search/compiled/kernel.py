@@ -32,7 +32,8 @@ from scheduler.planning.search.compiled.tables import (
 _NOTHING = 1e-6
 _NOBODY = -1
 _CACHED = 1 << 20
-#: Temperatures: the chance of a change by more is below the least that a random number tells from none (2 ** -53).
+#: A change that costs more than so many temperatures is refused: its chance is below 2 ** -53, the least above 0 that a
+#: random number is compared with.
 _FARTHEST = 37.0
 
 
