@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import oslo_messaging
 
@@ -19,8 +19,15 @@ from fleet.checks.findings import Finding
 from fleet.client import pages
 from fleet.client.calls import Calls, Record
 from fleet.clock import Clock, durations, utcnow
-from fleet.doctor import cluster_examination, filter_examination, maintenance_examination, storage_examination
+from fleet.doctor import (
+    cluster_examination,
+    filter_examination,
+    maintenance_examination,
+    recovery_examination,
+    storage_examination,
+)
 from fleet.objects import host_report
+from fleet.objects.answers.recoveries import RecoveriesView
 from fleet.rpc import ledger_queue
 from fleet.rpc.clients import OperatorCalls
 from fleet.rpc.rabbit.broker import BrokerAway, Depth
@@ -120,6 +127,11 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
         *_simulated(services),
         *maintenance_examination.examine(maintenances),
     ]
+    recoveries = _asked(lambda: conductor.operator.list_recoveries())
+    if isinstance(recoveries, dict):
+        found += recovery_examination.examine(
+            cast("RecoveriesView", recoveries), datetime.datetime.fromisoformat(answer["now"])
+        )
     if "scheduler" in _served(services) and not any(each.level for each in found if each.check == "scheduler"):
         found += filter_examination.examine(conductor.describe_filters)
     backends = [each for each in services if each["binary"] == "fleet-volume"]

@@ -34,7 +34,9 @@ class PingedConductor(HttpConductor):
     """A conductor that answers, unless ``lost``. ``pinged`` are the topics."""
 
     def __init__(self) -> None:
-        super().__init__(examine=FINDINGS, list_services=[SERVICE], list_maintenances=[])
+        recoveries = {"recoveries": [], "domains": [], "paused": False}
+        lists = {"list_services": [SERVICE], "list_maintenances": [], "list_recoveries": recoveries}
+        super().__init__(examine=FINDINGS, **lists)
         self.lost = False
         self.pinged: list[str] = []
         self.calls = self  # type: ignore[assignment]

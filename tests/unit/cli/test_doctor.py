@@ -41,6 +41,19 @@ def a_maintenance(**hosts: int) -> dict[str, Any]:
     return {"name": "kernel 6", "ended_at": None, "hosts": hosts}
 
 
+def a_recovery(status: str = "moving", minutes: int = 10, **changed: Any) -> dict[str, Any]:
+    begun = NOW - datetime.timedelta(minutes=minutes)
+    row = {"host": "h1", "status": status, "paused": False, "problem": None, "ended_at": None, "guests": {}}
+    return {**row, "created_at": begun.isoformat(), **changed}
+
+
+def recovered(*rows: dict[str, Any], paused: bool = False, stopped: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The list of recoveries. :param stopped: domains in which three of four hosts are silent"""
+    names = {"": "" in stopped, "rack 1": "rack 1" in stopped}
+    domains = [{"name": name, "hosts": 4, "silent": 3, "stopped": value} for name, value in names.items()]
+    return {"recoveries": list(rows), "domains": domains, "paused": paused}
+
+
 def a_backend(**changed: Any) -> dict[str, Any]:
     return {**a_service("m1@b"), "binary": "fleet-volume", "status": "enabled", **changed}
 
@@ -66,6 +79,7 @@ class HealthyFleet(Asked):
     broker_nodes: list[Node] = dataclasses.field(default_factory=list)
     maintenances: Any = dataclasses.field(default_factory=list)
     filters: Any = dataclasses.field(default_factory=lambda: {"left_out": []})
+    recoveries: Any = dataclasses.field(default_factory=recovered)
 
     def ping(self, topic: str) -> None:
         if topic in self.silent:
@@ -73,7 +87,7 @@ class HealthyFleet(Asked):
 
     def ask(self, method: str, **_part: object) -> Any:
         named = {"list_services": self.services, "list_pools": self.pools, "list_maintenances": self.maintenances}
-        return _given({"examine": self.examine, **named}[method])
+        return _given({"examine": self.examine, "list_recoveries": self.recoveries, **named}[method])
 
     def describe_host(self, host: str) -> Any:
         return _given(self.agent)
@@ -232,6 +246,48 @@ BAD = [
         "kernel 6: the hook has failed for 2 hosts",
     ),
     (
+        "a recovery that is held",
+        HealthyFleet(recoveries=recovered(a_recovery("held", problem="the fence has failed 3 times"))),
+        Level.FAIL,
+        "recovery",
+        "host h1 is held: the fence has failed 3 times",
+    ),
+    (
+        "a recovery that is paused",
+        HealthyFleet(recoveries=recovered(a_recovery(paused=True))),
+        Level.WARN,
+        "recovery",
+        "host h1 is paused",
+    ),
+    (
+        "a recovery whose guests find no host",
+        HealthyFleet(recoveries=recovered(a_recovery(minutes=61, guests={"waiting": 2, "moving": 1, "moved": 4}))),
+        Level.WARN,
+        "recovery",
+        "host h1: 3 guests are not elsewhere after 1 h 1 min",
+    ),
+    (
+        "recoveries that are all paused",
+        HealthyFleet(recoveries=recovered(paused=True)),
+        Level.WARN,
+        "recovery",
+        "all recoveries are paused, also those to come",
+    ),
+    (
+        "recoveries that are stopped",
+        HealthyFleet(recoveries=recovered(stopped=("rack 1",))),
+        Level.FAIL,
+        "recovery",
+        "stopped in rack 1: 3 of 4 hosts are silent at once",
+    ),
+    (
+        "recoveries that are stopped everywhere",
+        HealthyFleet(recoveries=recovered(stopped=("",))),
+        Level.FAIL,
+        "recovery",
+        "stopped in the fleet: 3 of 4 hosts are silent at once",
+    ),
+    (
         "hosts that are invented",
         HealthyFleet(services=[a_service(), a_service("h2", driver="fake")]),
         Level.WARN,
@@ -332,6 +388,16 @@ def test_a_maintenance_that_goes_well() -> None:
     found = of_daemons(fleet)
     assert {Level.OK} == {each.level for each in found}
     assert "all 3 are up, or in a maintenance: h1, h2" in [each.found for each in found]
+
+
+def test_recoveries_that_need_no_decision() -> None:
+    """One is under way, one has ended that was paused before; and conductors of an earlier release have none."""
+    over = a_recovery("done", minutes=90, paused=True, ended_at=NOW.isoformat())
+    for recoveries in (
+        recovered(a_recovery(guests={"waiting": 2}), over),
+        errors.VersionPinned(method="list_recoveries", topic="conductor", needs="9", pin="8", cap="8"),
+    ):
+        assert {Level.OK} == {each.level for each in of_daemons(HealthyFleet(recoveries=recoveries))}
 
 
 @pytest.mark.parametrize(("service", "advised"), [(a_service("h1", "down"), True), (a_backend(state="down"), False)])
