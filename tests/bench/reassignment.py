@@ -4,7 +4,8 @@
 ``FLEET_ROADEF`` names the folder: ``model_NAME.txt`` and ``assignment_NAME.txt`` for each instance, in the format of the
 challenge. ``FLEET_ROADEF_ONLY`` names some instances, ``FLEET_ROADEF_SECONDS`` is the time for each (300), with reading it:
 processor time, so that other work of the machine does not count. Two processes with seeds 1 and 2 search; the better result
-counts, and is priced once more, in whole numbers, by the challenge's rules.
+counts, and is priced once more, in whole numbers, by the challenge's rules. ``FLEET_ROADEF_ANSWERS`` names a folder for the
+assignments that were found, for an evaluator of your own.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def run() -> None:
             arguments = [str(folder)] * 2, [name] * 2, _SEEDS, [seconds] * 2
             found = list(pool.map(_searched, *arguments))
         took_s = time.monotonic() - began
-        best = min(cost for cost, _steps in found)
+        best, _steps, at = min(found, key=lambda each: each[0])
+        if answers := os.environ.get("FLEET_ROADEF_ANSWERS"):
+            (Path(answers) / f"assignment_{name}.txt").write_text(" ".join(map(str, at.tolist())) + "\n")
         published = _PUBLISHED.get(name)
         gap = (
             {}
@@ -67,17 +70,18 @@ def run() -> None:
             cost=best,
             **gap,
             bound=bound,
-            of_seeds=[cost for cost, _steps in found],
-            steps=[steps for _cost, steps in found],
+            of_seeds=[cost for cost, _steps, _at in found],
+            steps=[steps for _cost, steps, _at in found],
             seconds=round(took_s),
         )
 
 
-def _searched(folder: str, name: str, seed: int, seconds: float) -> tuple[int, int]:
+def _searched(folder: str, name: str, seed: int, seconds: float) -> tuple[int, int, numpy.ndarray]:
     until = time.process_time() + seconds
     instance = _read(Path(folder), name)
     found = anneal(instance.problem(seed), until, seed, clock=time.process_time)
-    return instance.price(instance.unshuffled(found.at, seed)), found.steps
+    at = instance.unshuffled(found.at, seed)
+    return instance.price(at), found.steps, at
 
 
 @dataclasses.dataclass(frozen=True)
