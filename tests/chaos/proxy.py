@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from fleet_trial.private_servers.process import free_ports
+
 Upstream = Callable[[], Coroutine[Any, Any, tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 CHUNK = 65536
 
@@ -17,7 +19,8 @@ class Proxy:
     """Listens on ``port`` of the loopback; runs in a thread of its own. Its faults last until ``heal``."""
 
     def __init__(self, upstream: Upstream) -> None:
-        self.port = 0
+        # It is given to nobody else while connections are refused.
+        (self.port,) = free_ports(1)
         self._upstream = upstream
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -96,9 +99,7 @@ class Proxy:
         self._loop.close()
 
     async def _listen(self) -> None:
-        """Listen on a free port; later on the same one."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
