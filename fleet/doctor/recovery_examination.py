@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fleet import recovery_states
 from fleet.checks import findings
 from fleet.checks.findings import Finding
-from fleet.clock import durations
+from fleet.clock import durations, naive_utc
 from fleet.objects.answers.recoveries import RecoveriesView, RecoveryView
 
 #: Seconds after which a recovery that has not ended is a warning.
@@ -18,7 +18,7 @@ LONG_S = 3600
 
 
 def examine(listed: RecoveriesView, now: datetime.datetime) -> Iterator[Finding]:
-    """Check for recoveries that an operator must decide about. :param now: the database's clock"""
+    """Check for recoveries that an operator must decide about. :param now: the database's clock, naive UTC"""
     for domain in listed["domains"]:
         if domain["stopped"]:
             where = f"in {domain['name']}" if domain["name"] else "in the fleet"
@@ -36,7 +36,7 @@ def examine(listed: RecoveriesView, now: datetime.datetime) -> Iterator[Finding]
 def _open(each: RecoveryView, now: datetime.datetime) -> Iterator[Finding]:
     host = shlex.quote(each["host"])
     show, resume = f"'fleet recovery show {host}'", f"'fleet recovery resume {host}'"
-    lasts_s = (now - datetime.datetime.fromisoformat(each["created_at"])).total_seconds()
+    lasts_s = (now - naive_utc(datetime.datetime.fromisoformat(each["created_at"]))).total_seconds()
     if each["status"] == recovery_states.HELD:
         fix = f"{show} has its steps; {resume} tries again."
         yield findings.bad("recovery", f"host {each['host']} is held: {each['problem']}", fix)

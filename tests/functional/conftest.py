@@ -55,13 +55,22 @@ def _is_long(item: pytest.Item) -> bool:
     return engine != SHARES[zlib.crc32(f"{_SHAKEN}{item.nodeid.replace(engine, '')}".encode()) % len(SHARES)]
 
 
+@pytest.fixture(scope="session")
+def ledgers() -> dict[str, Database]:
+    """Those that were opened, by engine: the engine changes with each file of tests, and a schema takes a second."""
+    return {}
+
+
 @pytest.fixture(scope="session", params=["sqlite", *SERVERS])
-def opened_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('ledger')}/fleet.db"
-    else:
-        url = request.getfixturevalue(f"{request.param}_url")
-    with databases.open_database(url).disposed() as database:
+def opened_database(
+    request: pytest.FixtureRequest, ledgers: dict[str, Database], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
+    engine = request.param
+    if engine not in ledgers:
+        path = tmp_path_factory.mktemp("ledger") / "fleet.db"
+        url = f"sqlite:///{path}" if engine == "sqlite" else request.getfixturevalue(f"{engine}_url")
+        ledgers[engine] = databases.open_database(url)
+    with ledgers[engine].disposed() as database:
         yield database
 
 

@@ -26,9 +26,11 @@ from fleet.db.hosts import services
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.operations import recoveries
 from fleet.db.tables import models
+from fleet.doctor import examination
 from fleet.failpoints import names
 from fleet.objects import BuildRequest, Claimed
 from tests.functional import databases
+from tests.operator_calls import Asked
 from tests.worlds.conductor import INCARNATION, Conductor, context
 
 HOSTS = ("h1", "h2", "h3", "h4")
@@ -145,6 +147,39 @@ def test_a_host_that_dies_is_fenced_and_evacuated(stage: Stage) -> None:
     # Nothing is left on it: its silence begins no other recovery.
     stage.go_on(600, "h1")
     assert 1 == len(stage.recoveries())
+
+
+class Asking(Asked):
+    """The doctor's questions to the conductor of a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._operator = stage.conductor.operator
+
+    def ask(self, method: str, **part: object) -> Any:
+        return getattr(self._operator, method)(**part)
+
+    def ping(self, topic: str) -> None:
+        """It answers."""
+
+    def describe_host(self, host: str) -> dict[str, Any]:
+        return {}
+
+    def describe_filters(self) -> dict[str, Any]:
+        return {"left_out": []}
+
+
+def test_the_doctor_names_what_waits_for_a_decision(database: Database) -> None:
+    """It reads the conductor's own answers, with recoveries that are held and under way."""
+    stage = Stage(database, settings=dataclasses.replace(SETTINGS, fence_attempts=1, largest_share=0.6))
+    stage.add("h2")
+    stage.conductor.outcomes.append(FAILED)
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.lose("h1", "h2")
+    found = examination.daemons(Asking(stage), list, stage.conductor.clock)  # type: ignore[arg-type]
+    assert ["host h1 is held: the fence has failed 1 times; the last time: the fence failed: exit status 1"] == [
+        each.found for each in found if each.check == "recovery"
+    ]
 
 
 def test_recoveries_are_off_by_default(database: Database) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fleet import errors
 from fleet.checks.findings import Finding, Level
+from fleet.clock import as_text
 from fleet.doctor import examination
 from fleet.rpc.rabbit.broker import BrokerAway, Depth, Node
 from tests.operator_calls import Asked
@@ -44,7 +45,7 @@ def a_maintenance(**hosts: int) -> dict[str, Any]:
 def a_recovery(status: str = "moving", minutes: int = 10, **changed: Any) -> dict[str, Any]:
     begun = NOW - datetime.timedelta(minutes=minutes)
     row = {"host": "h1", "status": status, "paused": False, "problem": None, "ended_at": None, "guests": {}}
-    return {**row, "created_at": begun.isoformat(), **changed}
+    return {**row, "created_at": as_text(begun), **changed}
 
 
 def recovered(*rows: dict[str, Any], paused: bool = False, stopped: tuple[str, ...] = ()) -> dict[str, Any]:
