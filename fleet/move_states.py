@@ -81,6 +81,14 @@ ABORTED: Final = "Aborted"
 #: Key in the ``details`` of the failure of a live migration, whichever ``error`` it has: its source is down for certain.
 SOURCE_IS_OFF: Final = "source_is_off"
 
+#: Kinds and statuses in which the destination may run the guest, though the instance is still on the source.
+MAY_RUN_THERE: Final[tuple[tuple[str, str], ...]] = (
+    (RESIZE, POST_MIGRATING),
+    (RESIZE, REVERTING),
+    (EVACUATION, PRE_MIGRATING),
+    (LIVE_MIGRATION, RUNNING),
+    (LIVE_MIGRATION, REVERTING),
+)
 _BY_SOURCE = {
     (RESIZE, PRE_MIGRATING),
     (RESIZE, CONFIRMING),

@@ -33,12 +33,8 @@ _ONE_HOST = (
 )
 #: Those of them that cannot be given up as long as the host lives.
 _UNTIL_DONE = tuple(each for each in _ONE_HOST if each[1] != move_states.RESUMING)
-#: Kinds and statuses in which the destination may have started the guest.
-_STARTED_THERE = (
-    (move_states.RESIZE, move_states.POST_MIGRATING),
-    (move_states.RESIZE, move_states.REVERTING),
-    (move_states.EVACUATION, move_states.PRE_MIGRATING),
-)
+#: Kinds and statuses in which the destination may have started the guest. A live migration has rules of its own.
+_STARTED_THERE = tuple(each for each in move_states.MAY_RUN_THERE if each[0] != move_states.LIVE_MIGRATION)
 #: Tasks of instances until a destination has claimed.
 _WAITING = {move_states.EVACUATION: states.REBUILDING, move_states.LIVE_MIGRATION: states.MIGRATING_PREP}
 _machine = MoveMachine()

@@ -19,6 +19,8 @@ from fleet.context import RequestContext, new_context
 from fleet.db.engine.database import Database
 from fleet.db.hosts import services
 from fleet.db.instances import moves
+from fleet.db.operations import arrivals
+from fleet.db.tables.moves import MigrationRow
 
 LOG = logging.getLogger(__name__)
 
@@ -58,9 +60,19 @@ class MoveSweeper(PlacedSweeper[Move, Move]):
         if following is None:
             following = self._postpone(move)
         if following is not None:
-            status = following.record.status
-            LOG.warning("A %s was overdue in status %s; it is %s now", record.migration_type, record.status, status)
+            self._tell(record, following.record.status, silent)
             self._placement.notify(context, following)
+
+    def _tell(self, record: MigrationRow, status: str, silent: frozenset[str]) -> None:
+        kind, before, host = record.migration_type, record.status, record.dest_compute
+        if status == before and host in silent and arrivals.is_one(record):
+            LOG.warning(
+                "An overdue %s stays %s: host %s is silent, and may run the guest. It goes on when the host is off "
+                "for certain ('fleet recovery start', or 'fleet service force-down' if you have switched it off), or back",
+                *(kind, before, host),
+            )
+        else:
+            LOG.warning("An overdue %s was %s; it is %s now", kind, before, status)
 
     def _confirm_waiting(self) -> int:
         """Confirm resizes that users neither confirmed nor reverted within ``resize_confirm_window``; return the count.

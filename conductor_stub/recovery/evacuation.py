@@ -20,14 +20,17 @@ from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.instances import moves
-from fleet.db.operations import recoveries, silence
+from fleet.db.operations import arrivals, recoveries, silence
 from fleet.db.operations.recoveries import Whereabouts
+from fleet.db.tables.moves import MigrationRow
 from fleet.db.tables.operations.recovery import RecoveryGuestRow, RecoveryRow
 
 #: Seconds until a guest is tried again, doubled with each try.
 _AGAIN_AFTER_S, _AT_MOST_S = 10, 600
 
 
+#: The end of sentences about what waits for a host.
+_BY_HAND = "off for certain: switch it off, and say so with 'fleet service force-down {host}'"
 #: The step of a recovery that has looked for a plan.
 PLANNED = "planned"
 
@@ -70,12 +73,14 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
         waiting = [each for each in guests if each.status == recovery_states.WAITING and each.due_at <= ctx.now]
         untried = all(each.status == recovery_states.WAITING and not each.tries for each in guests)
         unplanned = untried and not recoveries.has_step(tx, uuid, PLANNED)
-        return State(row.status, waiting[: max(0, parallel - recoveries.under_way(tx))], unplanned)
+        return State(row.status, waiting[: max(0, parallel - _under_way(tx, ctx))], unplanned)
     known = {each.instance_uuid for each in guests}
     more = [each for each in order.in_order(recoveries.guests_on(tx, row.host)) if each not in known]
     if more and not is_back:
         # A move to the host was under way, and has been undone since.
         recoveries.add_guests(tx, uuid, more, len(guests), ctx.now)
+        return State(row.status)
+    if not is_back and _awaits_arrivals(tx, row, ctx):
         return State(row.status)
     return _ended(tx, row, recovery_states.RETURNED if is_back else recovery_states.DONE, guests, ctx)
 
@@ -106,7 +111,7 @@ def begin_move(
     if each is not None and each.migration_uuid == migration:
         return Move(*moves.lock(tx, migration))
     may = row.status == recovery_states.MOVING and recoveries.may_go_on(fleet, row)
-    if each is None or each.status != recovery_states.WAITING or not may or recoveries.under_way(tx) >= parallel:
+    if each is None or each.status != recovery_states.WAITING or not may or _under_way(tx, ctx) >= parallel:
         return None
     kind = move_states.EVACUATION
     try:
@@ -121,6 +126,34 @@ def begin_move(
     return move
 
 
+def _under_way(tx: Transaction, ctx: StepContext) -> int:
+    return recoveries.under_way(tx, ctx.now, ctx.limits.service_down_time_s)
+
+
+def _awaits_arrivals(tx: Transaction, row: RecoveryRow, ctx: StepContext) -> bool:
+    """Return True if guests that were moving to the host have not been given up there, and write for what they wait."""
+    number = arrivals.numbers(tx, [row.host]).get(row.host, 0)
+    problem = None
+    if number and not recoveries.is_off(tx, row.host):
+        problem = f"{number} guests that were moving to it wait until it is {_BY_HAND.format(host=row.host)}"
+    if problem != row.problem:
+        recoveries.update(tx, row.uuid, ctx.now, problem=problem)
+    return bool(number)
+
+
+def _waits_for(tx: Transaction, record: MigrationRow, ctx: StepContext) -> str | None:
+    """Return why a move does not go on; None if it does: its destination is silent, and the guest may run there."""
+    host = record.dest_compute
+    if host is None or not arrivals.is_one(record):
+        return None
+    is_silent = services.silent(tx, [host], ctx.now, ctx.limits.service_down_time_s)
+    if not is_silent or recoveries.is_off(tx, host):
+        return None
+    return (
+        f"it may run on {host}, which is silent: it waits until {host} is fenced, back, or {_BY_HAND.format(host=host)}"
+    )
+
+
 def _is_open(each: RecoveryGuestRow) -> bool:
     return each.status in (recovery_states.WAITING, recovery_states.MOVING)
 
@@ -130,7 +163,7 @@ def _settle_guest(
 ) -> None:
     """Record the present status of a guest. :param there: where it is; None: its row is gone"""
     is_gone = there is None or there.deleted or there.task_state == states.DELETING
-    status = each.status
+    status, problem = each.status, None
     if status == recovery_states.MOVING:
         record = moves.find(tx, each.migration_uuid or "")
         if record is not None and record.status in (move_states.DONE, move_states.COMPLETED):
@@ -141,10 +174,12 @@ def _settle_guest(
             failure = record.failure if record is not None else None
             _try_again(tx, each, failure["message"] if failure else "its evacuation was not begun", ctx.now)
             return
+        else:
+            problem = _waits_for(tx, record, ctx)
     elif is_gone or (there is not None and there.host != row.host):
         status = recovery_states.GONE
-    if status != each.status:
-        recoveries.update_guest(tx, each.id, ctx.now, status=status, problem=None)
+    if status != each.status or (status == recovery_states.MOVING and problem != each.problem):
+        recoveries.update_guest(tx, each.id, ctx.now, status=status, problem=problem)
 
 
 def _try_again(tx: Transaction, each: RecoveryGuestRow, problem: str, now: datetime.datetime) -> None:
@@ -180,5 +215,5 @@ def _ended(
     counts = collections.Counter(each.status for each in guests)
     told = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
     took_s = (ctx.now - row.created_at).total_seconds()
-    fencing.end(tx, row, status, f"guests: {told}; {took_s:.0f} s after the recovery began", ctx.now)
+    fencing.end(tx, row, status, f"guests: {told or 'none'}; {took_s:.0f} s after the recovery began", ctx.now)
     return State(status)

@@ -18,7 +18,7 @@ from fleet import errors, failpoints
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import aggregates, labels
-from fleet.db.operations import maintenances, recoveries, silence
+from fleet.db.operations import arrivals, maintenances, recoveries, silence
 from fleet.db.operations.silence import FLEET, Agent
 from fleet.db.tables.operations.recovery import RecoveryDomainRow
 from fleet.objects import Aggregate
@@ -107,7 +107,8 @@ def look(
         if covered.get(each.host, settings.enabled) and not seen.stops(each.host) and _is_due(each, calm, now, wait_s):
             due[each.host] = each
     # A maintenance may switch off what it has emptied.
-    wanted = recoveries.with_guests(tx, due) - recoveries.open_hosts(tx) - maintenances.taken_hosts(tx, now)
+    wanted = recoveries.with_guests(tx, due) | arrivals.numbers(tx, due).keys()
+    wanted -= recoveries.open_hosts(tx) | maintenances.taken_hosts(tx, now)
     begun = {}
     for host in sorted(wanted & due.keys())[:_MOST_BEGUN]:
         begun[begin(tx, host, now, due[host].last_seen_up)] = host
@@ -117,15 +118,17 @@ def look(
 def begin(
     tx: Transaction, host: str, now: datetime.datetime, silent_since: datetime.datetime | None, asked: bool = False
 ) -> str:
-    """Write a recovery with its guests; return its uuid. :raises errors.Conflict: the host has no guests"""
+    """Write a recovery with its guests; return its uuid. :raises errors.Conflict: there are none, or moving to it"""
     guests = order.in_order(recoveries.guests_on(tx, host))
-    if not guests:
+    coming = arrivals.numbers(tx, [host]).get(host, 0)
+    if not guests and not coming:
         raise errors.Conflict(kind="Host", name=host, reason="has no guests that can be evacuated")
     uuid = uuidutils.generate_uuid()
     recoveries.begin(tx, uuid, host, guests, now, silent_since, asked)
     last = f"last heartbeat {silent_since:%Y-%m-%d %H:%M:%S} UTC" if silent_since else "its agent was stopped"
     who = "an operator has asked for it" if asked else "by itself"
-    recoveries.add_step(tx, uuid, "begun", f"{len(guests)} guests; {last}; {who}", now)
+    also = f", and {coming} that were moving to it" if coming else ""
+    recoveries.add_step(tx, uuid, "begun", f"{len(guests)} guests{also}; {last}; {who}", now)
     return uuid
 
 

@@ -94,6 +94,10 @@ class Stage:
         """Hosts are silent for the time of a recovery."""
         self.go_on(self.settings.wait_time_s + 1, *hosts)
 
+    def under_way(self) -> int:
+        now, down_time_s = self.conductor.clock(), self.conductor.limits.service_down_time_s
+        return self.conductor.database.write(recoveries.under_way, now, down_time_s)
+
     def recoveries(self) -> list[dict[str, Any]]:
         return self.conductor.operator.list_recoveries()["recoveries"]
 
@@ -106,8 +110,11 @@ class Stage:
     def statuses(self) -> list[str]:
         return [each["status"] for each in self.recovery()["guests"]]
 
-    def evacuate(self, destination: str = "h2") -> int:
-        """Play the destination of all evacuations that were handed out; return how many there were."""
+    def evacuate(self, destination: str = "h2", ends: bool = True) -> int:
+        """Play the destination of all evacuations that were handed out; return how many there were.
+
+        :param ends: False: the guests may run there, and it does not say so
+        """
         waiting = len(self.conductor.moves.cast)
         self.conductor.scheduler.answers.extend([[(destination, ())]] * waiting)
         self.conductor.moves.deliver(self.conductor.place_move)
@@ -115,7 +122,8 @@ class Stage:
         for row in moving:
             attempt = Attempt(row["uuid"], row["attempt"], destination, destination, INCARNATION)
             self.conductor.move_progress.claim(context(), attempt, CLAIM)
-            self.conductor.move_progress.advance(context(), attempt, "pre-migrating")
+            if ends:
+                self.conductor.move_progress.advance(context(), attempt, "pre-migrating")
         return len(moving)
 
     def host_of(self, uuid: str) -> str | None:
@@ -375,7 +383,7 @@ def test_guests_that_nobody_looks_after_take_no_room_of_other_recoveries(stage: 
     stage.lose("h1")
     stage.conductor.run_fences()
     stage.go_on(1, "h1")
-    assert 2 == stage.conductor.database.write(recoveries.under_way)
+    assert 2 == stage.under_way()
     stage.conductor.clock.advance(1)
     stage.beat()
     stage.conductor.keeper.look()
@@ -383,7 +391,7 @@ def test_guests_that_nobody_looks_after_take_no_room_of_other_recoveries(stage: 
     stage.conductor.operator.pause_recovery(False, "h1")
     stage.conductor.keeper.look()
     assert ("returned", {"stayed"}) == (stage.recovery()["status"], set(stage.statuses()))
-    assert 0 == stage.conductor.database.write(recoveries.under_way)
+    assert 0 == stage.under_way()
 
 
 def test_a_recovery_that_is_paused_takes_no_room_of_others(stage: Stage) -> None:
@@ -394,7 +402,7 @@ def test_a_recovery_that_is_paused_takes_no_room_of_others(stage: Stage) -> None
     stage.conductor.operator.pause_recovery(True, "h1")
     assert 2 == stage.evacuate()
     assert ["moving", "moving", "waiting"] == stage.statuses()
-    assert 0 == stage.conductor.database.write(recoveries.under_way)
+    assert 0 == stage.under_way()
 
 
 def test_a_host_whose_agent_was_stopped_meanwhile_is_not_fenced(stage: Stage) -> None:
@@ -576,7 +584,9 @@ def test_a_resized_guest_holds_a_recovery_open_until_it_is_reverted(database: Da
     assert "is RESIZED, not ACTIVE: revert its resize" in left["problem"]
 
     stage.conductor.operator.revert_resize(resized)
-    stage.go_on(40, "h1")
+    stage.go_on(60, "h1")
+    stage.conductor.move_sweeper.sweep()
+    stage.go_on(1, "h1")
     assert ("h2", "done") == (stage.host_of(resized), stage.recovery()["status"])
     assert {"gone": 1, **({"moved": guests} if guests else {})} == stage.recoveries()[0]["guests"]
 
@@ -624,6 +634,94 @@ def test_a_guest_whose_task_its_host_did_not_end_is_evacuated(database: Database
         *stage.conductor.state(uuid)[:2],
         stage.host_of(uuid),
     )
+
+
+class Arriving(Stage):
+    """The guests of h1 have addresses, and are moving to h2: it may run them, though it has no guest by the ledger."""
+
+    def __init__(self, database: Database, guests: int = 3, settings: RecoverySettings = SETTINGS) -> None:
+        super().__init__(database, 0, dataclasses.replace(settings, largest_share=0.6))
+        self.conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"})
+        self.guests = [self.add("h1", networks=[{"network": "lab"}]) for _number in range(guests)]
+        self.lose("h1")
+        self.conductor.run_fences()
+        self.go_on(1, "h1")
+        self.moving = self.evacuate("h2", ends=False)
+
+    def sweep(self, after_s: float = 0) -> list[str]:
+        """Let the sweeper look at what is overdue by then; return the statuses of the moves."""
+        self.conductor.clock.advance(after_s)
+        self.conductor.move_sweeper.sweep()
+        return sorted(row["status"] for row in self.conductor.operator.list_migrations({}))
+
+    def problems(self) -> list[str | None]:
+        return [each["problem"] for each in self.recovery()["guests"]]
+
+
+def test_a_destination_that_dies_is_fenced_too(database: Database) -> None:
+    """Then its guests, which it may have started, go to another host."""
+    stage = Arriving(database, guests=2)
+    assert 2 == stage.moving
+    stage.lose("h1", "h2")
+    assert ["pre-migrating"] * 2 == stage.sweep()
+    assert "h2" == stage.recoveries()[0]["host"]
+    begun = stage.recovery("h2")["steps"][0]["message"]
+    assert begun.startswith("0 guests, and 2 that were moving to it; ")
+    stage.conductor.run_fences()
+    assert ["h1", "h2"] == [order.host for order in stage.conductor.fenced]
+    stage.go_on(1, "h1", "h2")
+    assert ("moving", None) == (stage.recovery("h2")["status"], stage.recovery("h2")["problem"])
+    assert ["accepted"] * 2 == stage.sweep(60)
+    stage.go_on(1, "h1", "h2")
+    assert "done" == stage.recovery("h2")["status"]
+    assert 2 == stage.evacuate("h3")
+    stage.go_on(1, "h1", "h2")
+    assert ["h3", "h3"] == [stage.host_of(uuid) for uuid in stage.guests]
+    assert "done" == stage.recovery()["status"]
+
+
+def test_guests_that_wait_for_a_silent_destination_hold_up_no_others(database: Database) -> None:
+    """Its fence fails: the guests say what they wait for. Those of another host are moved."""
+    stage = Arriving(database, guests=3, settings=dataclasses.replace(SETTINGS, fence_attempts=1))
+    other = stage.add("h3")
+    stage.conductor.outcomes.append(FAILED)
+    stage.lose("h1", "h2")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1", "h2")
+    assert "held" == stage.recovery("h2")["status"]
+    waits = "it may run on h2, which is silent: it waits until h2 is fenced, back, or off for certain: switch it off, "
+    waits += "and say so with 'fleet service force-down h2'"
+    assert [waits, waits] == stage.problems()[:2]
+    stage.conductor.operator.pause_recovery(True, "h1")
+    stage.lose("h1", "h2", "h3")
+    stage.conductor.operator.start_recovery("h3")
+    stage.go_on(1, "h1", "h2", "h3")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1", "h2", "h3")
+    stage.evacuate("h4")
+    stage.go_on(1, "h1", "h2", "h3")
+    assert "h4" == stage.host_of(other)
+
+
+def test_an_operator_ends_the_wait_for_a_silent_destination(database: Database) -> None:
+    """Its recovery, which he may start, runs no fence that counts; his word does."""
+    stage = Arriving(database, guests=1)
+    stage.conductor.operator.create_aggregate("rack", {"recovery": "off", "recovery_fence": "none"})
+    stage.conductor.operator.add_aggregate_host("rack", "h2")
+    stage.lose("h1", "h2")
+    assert ["h1"] == [row["host"] for row in stage.recoveries()]
+    stage.conductor.operator.start_recovery("h2")
+    stage.go_on(1, "h1", "h2")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1", "h2")
+    told = "1 guests that were moving to it wait until it is off for certain: switch it off, and say so with 'fleet service "
+    assert ("moving", told + "force-down h2'") == (stage.recovery("h2")["status"], stage.recovery("h2")["problem"])
+    stage.conductor.operator.force_down("h2", True)
+    stage.go_on(1, "h1", "h2")
+    assert (None, [None]) == (stage.recovery("h2")["problem"], stage.problems())
+    assert ["accepted"] == stage.sweep(60)
+    stage.go_on(1, "h1", "h2")
+    assert "done" == stage.recovery("h2")["status"]
 
 
 def test_the_order_of_guests(database: Database) -> None:

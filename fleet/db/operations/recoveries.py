@@ -52,7 +52,7 @@ _ONE = sa.select(RECOVERIES).where(RECOVERIES.c.uuid == _WANTED)
 _GUESTS = sa.select(GUESTS).where(GUESTS.c.recovery_uuid == _WANTED).order_by(GUESTS.c.place, GUESTS.c.id)
 _GUEST = sa.select(GUESTS).where(GUESTS.c.id == sa.bindparam("key"))
 _MOVING = (
-    sa.select(sa.func.count())
+    sa.select(MIGRATIONS.c.dest_compute, sa.func.count().label("number"))
     .select_from(GUESTS.join(MIGRATIONS, MIGRATIONS.c.uuid == GUESTS.c.migration_uuid))
     .where(
         # A recovery that ends closes its guests. Those of former recoveries are many.
@@ -60,6 +60,8 @@ _MOVING = (
         GUESTS.c.status == recovery_states.MOVING,
         MIGRATIONS.c.status.in_(move_states.IN_PROGRESS),
     )
+    .group_by(MIGRATIONS.c.dest_compute)
+    .order_by(MIGRATIONS.c.dest_compute)
 )
 _NEWEST_FENCED = (
     sa.select(RECOVERIES.c.fenced_at)
@@ -209,10 +211,14 @@ def leave_waiting(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
     tx.execute(GUESTS.update().where(*waiting).values(stayed))
 
 
-def under_way(tx: Transaction) -> int:
-    """Return the number of guests, of all recoveries, whose evacuations have not ended."""
-    number: int = tx.execute(_MOVING).scalar_one()
-    return number
+def under_way(tx: Transaction, now: datetime.datetime, down_time_s: float) -> int:
+    """Return the number of guests, of all recoveries, whose evacuations have not ended.
+
+    Those to hosts that are down are left out: they wait, and the others go on.
+    """
+    found = {row.dest_compute: row.number for row in tx.execute(_MOVING)}
+    silent = services.silent(tx, found.keys() - {None}, now, down_time_s)
+    return sum(number for host, number in found.items() if host not in silent)
 
 
 def close_guests(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
