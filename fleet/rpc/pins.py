@@ -6,7 +6,9 @@ Called by :mod:`fleet.rpc.clients.api` for each message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 
 from oslo_config import cfg, types
 from oslo_log import log as logging
@@ -17,6 +19,8 @@ LOG = logging.getLogger(__name__)
 
 GROUP = "upgrade_levels"
 AUTO = "auto"
+#: Seconds for which a refusal counts in a process that is not told what services speak.
+REFUSED_S = 60.0
 
 
 #: nova's values for these options; fleet's API has version numbers of its own.
@@ -82,12 +86,19 @@ class Pins:
     """The versions of one process, shared by all its clients. Without an entry, a client sends the newest version until
     it is refused.
 
-    The mapping is replaced as a whole, so other threads may read it at any time.
+    A daemon is told with each of its heartbeats what services speak, and sends the oldest version from a refusal until then.
+    Other processes (``fleet-api``, commands) try what is older than the refused version, and a while later the newest again.
+
+    The mappings are replaced as a whole, so other threads may read them at any time.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
         self._conf = conf
+        self._clock = clock
+        self._is_told = False
         self._found: Mapping[str, str] = {}
+        #: The newest version that is not refused, by topic, and until when that counts.
+        self._refused: Mapping[str, tuple[str, float]] = {}
         self._said: set[tuple[str, str]] = set()
 
     @property
@@ -98,7 +109,11 @@ class Pins:
     def cap(self, topic: str) -> str:
         """Return the newest version that may be sent to ``topic``."""
         pin = self.pin(topic)
-        return self._automatic(topic, self._found) if pin == AUTO else pin
+        if pin != AUTO:
+            return pin
+        cap = self._automatic(topic, self._found)
+        below, until = self._refused.get(topic, (cap, math.inf))
+        return versions.lower(topic, cap, below) if self._clock() < until else cap
 
     def pin(self, topic: str) -> str:
         """Return the configured value: a version, or ``auto``."""
@@ -114,7 +129,8 @@ class Pins:
             before, now = self._automatic(topic, self._found), self._automatic(topic, found)
             if self.pin(topic) == AUTO and before != now:
                 LOG.info("Version %s is sent to the %s from now on: its oldest live service knows it", now, topic)
-        self._found = dict(found)
+        self._is_told = True
+        self._found, self._refused = dict(found), {}
         self._said.clear()
 
     def refused(self, topic: str, method: str, version: str) -> bool:
@@ -123,14 +139,17 @@ class Pins:
         again = pin == AUTO and versions.parse(version) > versions.parse(oldest)
         if (topic, version) not in self._said:
             self._said.add((topic, version))
-            advice = f"{oldest} is sent until all are newer" if again else "Name an older one, or 'auto'"
+            instead = f"{oldest} is sent until all are newer" if self._is_told else "An older one is tried"
+            advice = instead if again else "Name an older one, or 'auto'"
             LOG.warning(
                 "A %s refuses %s in version %s of its API ([upgrade_levels] %s = %s). %s; "
                 "'fleet service list --long' shows what each speaks.",
                 *(topic, method, version, topic, pin, advice),
             )
-        if again:
+        if again and self._is_told:
             self._found = {**self._found, topic: oldest}
+        elif again:
+            self._refused = {**self._refused, topic: (versions.before(version), self._clock() + REFUSED_S)}
         return again
 
     @staticmethod

@@ -51,6 +51,12 @@ def lower(topic: str, one: str, other: str | None) -> str:
         return OLDEST[topic]
 
 
+def before(version: str) -> str:
+    """Return the version before; there is none before a first one, ``MAJOR.0``."""
+    major, minor = parse(version)
+    return f"{major}.{max(minor - 1, 0)}"
+
+
 def parse(version: str) -> tuple[int, int]:
     """:raises ValueError: it is not ``MAJOR.MINOR``"""
     major, minor = version.split(".")

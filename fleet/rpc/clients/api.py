@@ -8,7 +8,7 @@ The clients beside it inherit from it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import oslo_messaging
@@ -119,6 +119,19 @@ class API:
             # Outside of the except clause: oslo.log would add the traceback.
             if not self._pins.refused(self.topic, message.method, version):
                 raise refusal
+
+    def _ask_anew(self, context: RequestContext, made: Callable[[], Message]) -> Any:
+        """Call like :meth:`_ask`. A message that turns out to be too new is made once more, with less.
+
+        :param made: makes the message, by the versions that can be sent
+        """
+        while True:
+            message = made()
+            try:
+                return self._ask(context, message)
+            except errors.VersionPinned:
+                if made().version == message.version:
+                    raise
 
     def _send(self, context: RequestContext, message: Message, **options: object) -> None:
         """Cast a message. :raises errors.VersionPinned: errors.InvalidInput:"""

@@ -44,6 +44,9 @@ class ComputeTaskAPI(API):
         :param client_token: with the same token, the request may be repeated after a timeout; None: a new one
         :raises errors.VersionPinned: a conductor may be too old for tokens, or for a key of the request
         """
+        return self._ask_anew(context, lambda: self._creation(request, client_token))
+
+    def _creation(self, request: JSONObject, client_token: str | None) -> Message:
         if request.get("networks") in (network.AUTO, network.NONE) and not self._can_send(NEWER_KEYS["networks"]):
             # That conductor has no networks.
             request = {name: value for name, value in request.items() if name != "networks"}
@@ -58,7 +61,7 @@ class ComputeTaskAPI(API):
         else:
             newer["client_token"] = uuidutils.generate_uuid()
         version = max(since, key=versions.parse, default="")
-        return self._ask(context, Message("create", said, version, newer, TOKENS_SINCE))
+        return Message("create", said, version, newer, TOKENS_SINCE)
 
     def takes_passwords(self) -> bool:
         """Return True if :meth:`create` may have an ``admin_password``."""

@@ -18,6 +18,7 @@ from fleet.context import new_context
 from fleet.rpc import clients, transport, versions
 from fleet.rpc import pins as pins_module
 from fleet.rpc.pins import Pins
+from tests.clock import Time
 
 CAPS = [
     ("nothing is known", "auto", {}, "1.6"),
@@ -121,6 +122,40 @@ def test_what_is_refused_for_its_version_is_asked_again(conf: cfg.ConfigOpts, ca
     )
     (line,) = caplog.messages
     assert "A conductor refuses report_hosts in version 1.1 of its API ([upgrade_levels] conductor = auto)" in line
+
+
+def test_what_an_old_conductor_serves_goes_on_after_a_refusal(conf: cfg.ConfigOpts) -> None:
+    """In a process that nobody tells what services speak: only what is refused fails, and what is new is tried again."""
+    time = Time()
+    conductor = Receiver("1.23", {})
+    pins = Pins(conf, time)
+    tasks, operator = (
+        made(sending(conf, conductor), conf, pins) for made in (clients.ComputeTaskAPI, clients.OperatorAPI)
+    )
+    with pytest.raises(errors.VersionPinned, match="create needs version 1.26 of the conductor's API; .* allows 1.25"):
+        tasks.create(new_context(), {"requested_host": "h1"})
+    tasks.create(new_context(), {"description": "web"})
+    with pytest.raises(errors.VersionPinned, match="list_zones needs version 1.25 of the conductor's API"):
+        operator.call(new_context(), "list_zones")
+    operator.call(new_context(), "list_volumes")
+    assert (["1.26", "1.25"], ["1.13", "1.9"]) == (conductor.refused, [each["version"] for each in conductor.taken])
+    conductor.serves = "1.26"
+    time.sleep(59)
+    assert "1.24" == pins.cap("conductor")
+    time.sleep(1)
+    tasks.create(new_context(), {"requested_host": "h1"})
+    assert "1.26" == conductor.taken[-1]["version"]
+
+
+def test_what_can_be_left_out_is_left_out_at_the_first_refusal(conf: cfg.ConfigOpts) -> None:
+    """The call is made in the newest version that is served, with what that version knows."""
+    conductor = Receiver("1.15", [])
+    operator = clients.OperatorAPI(sending(conf, conductor), conf)
+    operator.call(new_context(), "list_instances", brief=True, limit=5)
+    assert (["1.16"], [("1.5", {"limit": 5})]) == (
+        conductor.refused,
+        [(each["version"], each["args"]) for each in conductor.taken],
+    )
 
 
 def test_a_pin_that_is_too_new_is_named(conf: cfg.ConfigOpts, caplog: Any) -> None:

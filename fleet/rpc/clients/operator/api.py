@@ -139,6 +139,9 @@ class OperatorAPI(API):
     _newer: ClassVar[Mapping[str, str]] = NEWER
 
     def call(self, context: RequestContext, method: str, **kwargs: Any) -> Any:
+        return self._ask_anew(context, lambda: self._message(method, **kwargs))
+
+    def _message(self, method: str, **kwargs: Any) -> Message:
         if method in WITH_TOKEN and kwargs.get("client_token") is None and self._can_send(TOKENS_SINCE):
             kwargs["client_token"] = uuidutils.generate_uuid()
         newer = {name: kwargs.pop(name) for name in NEWER_ARGUMENTS.get(method, ()) if name in kwargs}
@@ -158,8 +161,7 @@ class OperatorAPI(API):
             needed += [changes.NEWER[name] for name in _mapping(kwargs, "changes") if name in changes.NEWER]
         if needed:
             kwargs, newer, version = {**kwargs, **newer}, {}, max(needed, key=versions.parse)
-        message = Message(method, kwargs, version=version, newer=newer, newer_version="1.5")
-        return self._ask(context, message)
+        return Message(method, kwargs, version=version, newer=newer, newer_version="1.5")
 
 
 def _mapping(arguments: Mapping[str, Any], name: str) -> Mapping[str, Any]:
