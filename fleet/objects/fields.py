@@ -30,8 +30,24 @@ INT32_MAX = 2**31 - 1
 MOST_CHARACTERS = 255
 MAX_INSTANCES = 1000
 
+#: Bytes of a long text: MariaDB's type TEXT holds no more.
+_MOST_TEXT_BYTES = 65535
+
+
+def _within_bytes(text: str) -> str:
+    """:raises ValueError: it is too long for its column"""
+    if not text.isascii() and len(text.encode()) > _MOST_TEXT_BYTES:
+        raise ValueError(f"must have at most {_MOST_TEXT_BYTES} bytes as UTF-8")
+    return text
+
+
 Text = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=MOST_CHARACTERS, pattern=_PRINTABLE)]
-LongText = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(max_length=65535, pattern=r"^[^\x00]*$")]
+LongText = Annotated[
+    str,
+    pydantic.Strict(),
+    pydantic.StringConstraints(max_length=_MOST_TEXT_BYTES, pattern=r"^[^\x00]*$"),
+    pydantic.AfterValidator(_within_bytes),
+]
 Name = Annotated[str, pydantic.Strict(), pydantic.StringConstraints(min_length=1, max_length=255, pattern=_PRINTABLE)]
 Uuid = Annotated[
     str,

@@ -94,6 +94,18 @@ def test_a_flavor_stays_sound(conductor: Conductor, changes: dict[str, Any], fie
     assert field == wrong.value.field
 
 
+@pytest.mark.every_database
+def test_the_longest_description(conductor: Conductor) -> None:
+    """What is accepted is stored, whatever the characters: a column of MariaDB counts bytes."""
+    a_flavor(conductor)
+    longest = "€" * 21845
+    conductor.operator.update_flavor("small", {"description": longest}, {})
+    assert longest == conductor.operator.show_flavor("small")["description"]
+    with pytest.raises(errors.InvalidInput) as wrong:
+        conductor.operator.update_flavor("small", {"description": longest + "é"}, {})
+    assert "changes.description must have at most 65535 bytes as UTF-8" == str(wrong.value)
+
+
 def test_two_flavors_have_two_names(conductor: Conductor) -> None:
     """Also after a change."""
     a_flavor(conductor)
