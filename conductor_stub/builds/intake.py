@@ -96,7 +96,7 @@ class Intake:
         :raises errors.InvalidInput: naming the field, also of a zone or a forced host that is not there; errors.NotFound: no
             such flavor, group, volume or requested host; errors.Conflict: the token was used for another request, a volume
             is not available, or a network has no free address; errors.QuotaExceeded: errors.VersionPinned: an agent may be
-            too old for networks
+            too old for networks, or a scheduler for a requested node
         """
         token = ClientToken.of(context, request.to_wire(), client_token) if client_token else None
         return accept_once(
@@ -192,6 +192,8 @@ class Intake:
             self._database.read(zones.require_known, wanted, self._zone_of_others)
         if request.requested_host or request.requested_node:
             self._database.read(zones.require_place, request.requested_host, request.requested_node)
+        if request.requested_node:
+            self._placement.require_requested_node()
         flavor, group = self._resolved(context, request)
         check_image(request.image, flavor)
         now = self._clock()

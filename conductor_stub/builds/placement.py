@@ -74,6 +74,7 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
         )
         super().__init__(database, BuildMachine(), kind, limits, clock)
         self._choices: GroupCommit[choice.Choices, None] = grouped(lambda each: database.write(choice.write, each))
+        self._scheduler = scheduler
         self._compute = compute
         self._tasks = tasks
         self._notifier = notifier
@@ -85,6 +86,10 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
     def require_networks(self) -> None:
         """:raises errors.VersionPinned: an agent may start a guest without its networks"""
         self._compute.require_networks()
+
+    def require_requested_node(self) -> None:
+        """:raises errors.VersionPinned: a scheduler may choose another node"""
+        self._scheduler.require_requested_node()
 
     def scheduling_request(self, rows: Sequence[RequestedInstance]) -> SchedulingRequest:
         """Return the scheduler's request for these instances of one request, at the first attempt."""

@@ -286,6 +286,17 @@ def test_a_requested_host_that_is_not_there(conductor: Conductor, places: dict[s
     assert [] == conductor.scheduler.requests
 
 
+def test_a_scheduler_that_knows_no_requested_node(conductor: Conductor) -> None:
+    """Nothing is accepted: it would choose another node. A request for a host alone goes on."""
+    conductor.scheduler.pinned = errors.VersionPinned(
+        topic="scheduler", method="select_destinations", needs="4.11", cap="4.10", pin="auto"
+    )
+    with pytest.raises(errors.VersionPinned):
+        conductor.create(requested_host="h1", requested_node="h1")
+    conductor.place("h1", requested_host="h1")
+    assert 1 == len(conductor.scheduler.requests)
+
+
 def test_a_request_forces_or_requests_a_host(conductor: Conductor) -> None:
     with pytest.raises(errors.InvalidInput, match=r"^request\.requested_host may not stand beside a host in availab"):
         conductor.create(requested_host="h1", availability_zone="nova:h1")

@@ -25,6 +25,8 @@ class FakeScheduler:
         #: Kinds of parts of a request that its filters judge; or what it raises in place of an answer.
         self.judged: list[str] = []
         self.failure: Exception | None = None
+        #: Raised if a request names a node: it is too old.
+        self.pinned: errors.VersionPinned | None = None
         self.explained: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.refusing = ""
         #: New hosts of guests by uuid; and what it was asked to plan.
@@ -32,6 +34,10 @@ class FakeScheduler:
         self.lost: list[tuple[list[str], list[str]]] = []
         #: By machine of a scheduler: the decisions that it has kept, or what it raises.
         self.kept: dict[str, Any] = {}
+
+    def require_requested_node(self) -> None:
+        if self.pinned is not None:
+            raise self.pinned
 
     def explain(
         self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10

@@ -23,6 +23,9 @@ DESCRIBE_TIMEOUT_S = 5
 #: Seconds. It reads the whole fleet, and callers go on without it.
 PLAN_TIMEOUT_S = 30
 
+#: The version that knows the node of a requested destination.
+_NODES_SINCE = "4.11"
+
 
 class SchedulerAPI(DecisionAPI):
     topic = "scheduler"
@@ -47,7 +50,7 @@ class SchedulerAPI(DecisionAPI):
         destination = filter_properties.get("requested_destination") or {}
         version = "4.5" if destination else ""
         version = "4.7" if filter_properties.get("group_rules") else version
-        version = "4.11" if destination.get("node") else version
+        version = _NODES_SINCE if destination.get("node") else version
         older, shorter = (
             {name: value for name, value in filter_properties.items() if name != left}
             for left in ("within_hosts", "ignore_hosts")
@@ -55,6 +58,10 @@ class SchedulerAPI(DecisionAPI):
         newer = {"filter_properties": shorter} if "within_hosts" in shorter else {}
         newest = max("4.10", version or "4.10", key=versions.parse)
         return self._decide(context, "select_destinations", spec, older, version, newer, newest)
+
+    def require_requested_node(self) -> None:
+        """:raises errors.VersionPinned: a scheduler may place a guest on another node of the requested host"""
+        self._in_version(Message("select_destinations", {}, version=_NODES_SINCE))
 
     def describe_filters(self, context: RequestContext) -> JSONObject:
         """Return ``filters``, ``judged`` and ``left_out``: see ``docs/wire-contract.md``.
