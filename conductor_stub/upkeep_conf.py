@@ -123,6 +123,15 @@ BALANCE_OPTS = [
         "of the time in which work waits for them. least_load holds, too. Lower it where hosts are to be alike rather than "
         "not busy.",
     ),
+    cfg.FloatOpt(
+        "most_cpu_load",
+        default=75,
+        min=1,
+        max=200,
+        help="Points of a measured CPU load above which a host is hot, even if it is above the mean by less than the "
+        "threshold, though by margin at least. Where all hosts are busy, the threshold alone lets some be overloaded. 200 "
+        "turns it off.",
+    ),
     cfg.IntOpt(
         "hold_time",
         default=120,

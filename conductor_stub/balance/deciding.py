@@ -2,7 +2,8 @@
 """Chooses few moves that relieve hosts which have been hot for a while. A function of its arguments.
 
 The load of a host is the larger of its shares of CPU and of memory, in points (percent of the host). A host is *hot*
-while one of these is above the mean of the loads by more than the threshold, and above its least load. A move is taken
+while one of these is above the mean of the loads by more than the threshold, and above its least load; and while its
+processors are measured to be busier than is wanted of any host, and those of others less. A move is taken
 only if of what makes the host hot the more loaded of the two hosts has less by the margin afterwards, and its new host
 neither becomes hot nor the most loaded of the two: so no guest goes back and forth. Called by
 :mod:`conductor_stub.balance.trying`.
@@ -161,7 +162,7 @@ def decide(
     """
     loads = {each.name: each.load for each in hosts}
     mean = _mean(hosts)
-    bounds = _Bounds(mean + settings.threshold, settings)
+    bounds = _Bounds(mean, settings)
     above = {each.name: bounds.above(each) for each in hosts}
     hot = {name: hot_since.get(name, now) for name, points in above.items() if points > 0}
     choosing = _Choosing(hosts, guests, bounds, settings, refuses, held_up, now)
@@ -204,9 +205,11 @@ def _above(hosts: Sequence[Host]) -> float:
 class _Bounds:
     """The loads, in points, above which a host is hot: one of processors as measured, and one of anything else."""
 
-    def __init__(self, level: float, settings: BalanceSettings) -> None:
+    def __init__(self, mean: float, settings: BalanceSettings) -> None:
+        level = mean + settings.threshold
+        busy = max(settings.most_cpu_load, mean + settings.margin)
         self._any = max(level, settings.least_load)
-        self._measured_cpu = max(self._any, settings.least_cpu_load)
+        self._measured_cpu = max(min(level, busy), settings.least_load, settings.least_cpu_load)
 
     def above(self, host: Host) -> float:
         """Return the points by which a host is above them; it is hot if that is more than 0."""

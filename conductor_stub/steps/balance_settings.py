@@ -21,6 +21,7 @@ class BalanceSettings:
     threshold: float = 12
     least_load: float = 40
     least_cpu_load: float = 70
+    most_cpu_load: float = 75
     hold_time_s: float = 120
     margin: float = 3
     most_moves: int = 3
@@ -40,6 +41,7 @@ class BalanceSettings:
             threshold=group.threshold,
             least_load=group.least_load,
             least_cpu_load=group.least_cpu_load,
+            most_cpu_load=group.most_cpu_load,
             hold_time_s=group.hold_time,
             margin=group.margin,
             most_moves=group.most_moves,

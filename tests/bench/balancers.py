@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
+import functools
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -273,8 +274,31 @@ def fleet(settings: BalanceSettings) -> Balancer:
             )
             for number in range(_HOSTS)
         ]
+        may = functools.cache(world.may)
+        decide = functools.partial(
+            deciding.decide,
+            hosts,
+            hot_since=hot,
+            settings=settings,
+            now=now,
+            refuses=lambda guest, host: "" if may()[int(guest.uuid), int(host)] else "refused",
+        )
+        # In most minutes no host is hot, whatever the guests are.
+        found = decide(guests=())
+        if found.hot_since:
+            found = decide(guests=guests(minute, world))
+        hot.clear()
+        hot.update(found.hot_since)
+        for each in found.moves:
+            guest = int(each.guest.uuid)
+            moved[guest] = minute
+            lasting[guest] = world.load[guest]
+            known_at |= dict.fromkeys((int(world.at[guest]), int(each.destination)), settles)
+            yield guest, int(each.destination)
+
+    def guests(minute: int, world: LoadedHosts) -> list[deciding.Guest]:
         takers = frozenset(map(str, range(_HOSTS)))
-        guests = [
+        return [
             deciding.Guest(
                 str(each),
                 str(each),
@@ -288,23 +312,6 @@ def fleet(settings: BalanceSettings) -> Balancer:
             )
             for each in numpy.flatnonzero(world.is_there()).tolist()
         ]
-        may = world.may()
-        found = deciding.decide(
-            hosts,
-            guests,
-            hot,
-            settings,
-            now,
-            lambda guest, host: "" if may[int(guest.uuid), int(host)] else "refused",
-        )
-        hot.clear()
-        hot.update(found.hot_since)
-        for each in found.moves:
-            guest = int(each.guest.uuid)
-            moved[guest] = minute
-            lasting[guest] = world.load[guest]
-            known_at |= dict.fromkeys((int(world.at[guest]), int(each.destination)), settles)
-            yield guest, int(each.destination)
 
     return balance
 
@@ -323,7 +330,8 @@ def run() -> None:
         "none": lambda: nothing,
         "fleet": lambda: fleet(BalanceSettings()),
         "fleet, threshold 15": lambda: fleet(BalanceSettings(threshold=15)),
-        "fleet, threshold 20": lambda: fleet(BalanceSettings(threshold=20)),
+        "fleet, threshold 16, most_cpu_load 77": lambda: fleet(BalanceSettings(threshold=16, most_cpu_load=77)),
+        "fleet, threshold 20, most_cpu_load 200": lambda: fleet(BalanceSettings(threshold=20, most_cpu_load=200)),
         "fleet, least_cpu_load 40": lambda: fleet(BalanceSettings(least_cpu_load=40)),
         "CloudStack DRS (re-implemented)": lambda: cloudstack,
         "Proxmox CRS (re-implemented)": proxmox,

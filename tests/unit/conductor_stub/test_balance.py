@@ -130,6 +130,29 @@ def test_the_least_load_holds_for_processors_too() -> None:
     assert [] == pairs(plan(hosts, [guest("one", "a", 2.0)], threshold=10, least_load=80))
 
 
+BUSY = [
+    ("among busy hosts it is hot above 75", [0.79, 0.66, 0.62], {}, [("one", "c")]),
+    ("and not below", [0.74, 0.66, 0.62], {}, []),
+    ("not among hosts that are as busy", [0.79, 0.77, 0.75], {}, []),
+    ("not if only the threshold counts", [0.79, 0.66, 0.62], {"most_cpu_load": 200}, []),
+    ("not below the least load", [0.79, 0.66, 0.62], {"least_load": 80}, []),
+    ("the threshold may be below it", [0.74, 0.5, 0.44], {}, [("one", "c")]),
+]
+
+
+@pytest.mark.parametrize(("name", "loads", "options", "moves"), BUSY, ids=[each[0] for each in BUSY])
+def test_a_host_whose_processors_are_too_busy(
+    name: str, loads: list[float], options: dict[str, Any], moves: list[tuple[str, str]]
+) -> None:
+    """The default threshold is 12 points, the margin 3. The guest has 8 points."""
+    hosts = [host(name, load, memory=0.0) for name, load in zip("abc", loads, strict=True)]
+    assert moves == pairs(plan(hosts, [guest("one", "a", 0.8)], least_cpu_load=70, **options))
+    sold = [dataclasses.replace(each, vcpus=10.0) for each in hosts]
+    assert ([("one", "c")] if loads[0] - sum(loads) / 3 > 0.12 else []) == pairs(
+        plan(sold, [guest("one", "a", 0.8)], **options)
+    )
+
+
 def test_a_host_is_relieved_of_what_makes_it_hot() -> None:
     """Its processors are busier than its memory is short, but only the memory is above its least load: "large" moves."""
     hosts = [host("a", 0.65, memory=0.45), host("b", 0.1, memory=0.0)]
