@@ -53,6 +53,12 @@ class PowerTimeout(errors.FleetError):
     template = "Host {host} did not end {task} within {timeout_s} s."
 
 
+class PowerLost(PowerTimeout):
+    """The host is off for certain, so it will not end the task. The guest may be evacuated."""
+
+    template = "Host {host} is off for certain: it has not ended {task}."
+
+
 @dataclasses.dataclass(frozen=True)
 class PowerReport:
     """The report of a host about a power task.
@@ -70,7 +76,6 @@ class PowerReport:
     deadline: fields.Text | None = None
 
 
-@failpoints.commits_inherited(time_out="conductor.power_overdue")
 class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
         return list(instances.lock_all(tx, uuids).values())
@@ -83,14 +88,26 @@ class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
     ) -> list[RequestedInstance]:
         return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
 
+    @failpoints.commits("conductor.power_overdue")
+    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> PowerTimeout | None:
+        """End the task after its deadline, or as soon as the host is off for certain; None if it may still end by itself."""
+        for row in self.lock(tx, [uuid]):
+            if self.status(row) is None or row.deadline is None:
+                continue
+            if row.deadline <= ctx.now or recoveries.is_off(tx, instances.place_of(row)[0]):
+                return self.timed_out(tx, row, ctx)
+        return None
+
     def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout | None:
-        if row.task_state == states.SHELVING_OFFLOADING and not recoveries.is_off(tx, instances.place_of(row)[0]):
+        is_off = recoveries.is_off(tx, instances.place_of(row)[0])
+        if row.task_state == states.SHELVING_OFFLOADING and not is_off:
             # The guest may be destroyed already: an offload that has begun is repeated until the host reports its end. One
             # that is off for certain never does: the instance stays on it, and may be evacuated.
             begin(tx, row, row.task_state, ctx)
             return None
         timeout_s = f"{allowed_s(row.task_state, ctx.limits):.0f}"
-        late = PowerTimeout(host=row.host, task=row.task_state, timeout_s=timeout_s)
+        kind = PowerLost if is_off else PowerTimeout
+        late = kind(host=row.host, task=row.task_state, timeout_s=timeout_s)
         _end(tx, row, ctx, _failed(tx, row, late, ctx), type(late).__name__, late.message)
         return late
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from conductor_stub.moves import acceptance
 from conductor_stub.moves.machine import Move
+from conductor_stub.power.machine import PowerMachine
 from conductor_stub.recovery import fencing, order
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, recovery_states, states
@@ -114,6 +115,8 @@ def begin_move(
     if each is None or each.status != recovery_states.WAITING or not may or _under_way(tx, ctx) >= parallel:
         return None
     kind = move_states.EVACUATION
+    # A task of the host that is off would hold the guest there until its deadline.
+    PowerMachine().time_out(tx, each.instance_uuid, ctx)
     try:
         move = acceptance.accept(tx, migration, each.instance_uuid, kind, None, ctx, each.destination)
     except errors.DatabaseError:

@@ -18,7 +18,7 @@ from conductor_stub.steps import hook
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.steps.fence import Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
-from conductor_stub.upkeep_conf import FENCE_NONE
+from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE
 from fleet import errors, failpoints, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Database
@@ -609,13 +609,18 @@ def test_a_guest_that_is_being_deleted_begins_no_recovery(stage: Stage) -> None:
         stage.conductor.operator.start_recovery("h1")
 
 
-@pytest.mark.parametrize("task", ["rebuild", "offload"])
-def test_a_guest_whose_task_its_host_did_not_end_is_evacuated(database: Database, task: str) -> None:
-    """After the time of the task: it then is in ERROR, or SHELVED. The recovery waits for it, and ends."""
-    stage = Stage(database, guests=1)
+@pytest.mark.parametrize(("task", "state"), [("stop", "active"), ("rebuild", "active"), ("offload", "shelved")])
+@pytest.mark.parametrize("fence", [FENCE_COMMAND, FENCE_NONE])
+def test_a_guest_whose_task_its_host_did_not_end_is_evacuated(
+    database: Database, task: str, state: str, fence: str
+) -> None:
+    """At once if its host is off for certain, else after the time of the task."""
+    stage = Stage(database, guests=1, settings=dataclasses.replace(SETTINGS, fence=fence))
     (uuid,) = stage.guests
     if task == "rebuild":
         stage.conductor.operator.rebuild_instance(uuid, {})
+    elif task == "stop":
+        stage.conductor.operator.stop_instance(uuid)
     else:
         values = {"vm_state": states.SHELVED, "task_state": states.SHELVING_OFFLOADING}
         deadline = stage.conductor.clock() + seconds(stage.conductor.limits.build_timeout_s)
@@ -624,16 +629,16 @@ def test_a_guest_whose_task_its_host_did_not_end_is_evacuated(database: Database
     stage.lose("h1")
     stage.conductor.run_fences()
     stage.go_on(1, "h1")
-    assert (0, ["waiting"]) == (stage.evacuate(), stage.statuses())
-    for _minute in range(20):
+    assert int(fence == FENCE_COMMAND) == stage.evacuate()
+    if fence == FENCE_NONE and task == "offload":
+        # Only its host ends an offload that has begun, and it may be back.
+        stage.conductor.operator.force_down("h1", True)
+    for _minute in range(20 if fence == FENCE_NONE else 1):
         stage.go_on(60, "h1")
         stage.conductor.power_sweeper.sweep()
         stage.evacuate()
     assert (["moved"], "done") == (stage.statuses(), stage.recovery()["status"])
-    assert ({"rebuild": "active", "offload": "shelved"}[task], None, "h2") == (
-        *stage.conductor.state(uuid)[:2],
-        stage.host_of(uuid),
-    )
+    assert (state, None, "h2") == (*stage.conductor.state(uuid)[:2], stage.host_of(uuid))
 
 
 class Arriving(Stage):
