@@ -26,6 +26,7 @@ from fleet import conf as fleet_conf
 from fleet import domains, errors, service
 from fleet.checks import required
 from fleet.clock.skew import ClockSkew
+from fleet.context import new_context
 from fleet.db.engine.database import Database
 from fleet.db.hosts.heartbeats import Heartbeat
 from fleet.db.instances import outcomes, signatures
@@ -136,6 +137,8 @@ def _periodic(part: Part, skew: ClockSkew) -> list[service.Periodic]:
 
     def in_step(work: Callable[[], object]) -> None:
         if not skew.problem:
+            # Otherwise its log lines would have the instance that the last run ended with.
+            new_context()
             work()
 
     return [service.Periodic(run.name, functools.partial(in_step, run.work), run.every_s) for run in part.runs]

@@ -201,7 +201,8 @@ def _require_settled(row: RequestedInstance, kind: str) -> None:
         if kind == move_states.EVACUATION and row.task_state is None and row.vm_state == states.RESIZED:
             # It cannot be confirmed either while its host is down.
             advice = "revert its resize ('fleet server resize revert'), its former host still has its guest"
-        raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {_state(row)}, not ACTIVE: {advice}")
+        state = _state(row) if row.task_state else f"{_state(row)}, not ACTIVE"
+        raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {state}: {advice}")
 
 
 def _require_movable_volumes(

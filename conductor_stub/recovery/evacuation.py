@@ -63,8 +63,7 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
     for each in of_guests:
         _settle_guest(tx, row, each, there.get(each.instance_uuid), ctx)
     if _reports_despite_fence(tx, row):
-        reports = "its agent reports again, and was not started anew: check the host and its fence, then resume"
-        fencing.hold(tx, row, reports, ctx.now)
+        fencing.hold(tx, row, fencing.LIED, ctx.now)
         return State(recovery_states.HELD)
     is_back = _is_back(tx, row, ctx)
     if is_back:

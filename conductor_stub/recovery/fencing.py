@@ -130,11 +130,21 @@ def _fenced(tx: Transaction, row: RecoveryRow, message: str, now: datetime.datet
     recoveries.add_step(tx, row.uuid, "fenced", message, now)
 
 
+#: Why a recovery is held whose host has reported after its fence.
+LIED = "its agent reports again, and was not started anew: check the host and its fence, then resume"
+
+
 def hold(tx: Transaction, row: RecoveryRow, problem: str, now: datetime.datetime) -> None:
     """Let an operator decide."""
     values = {"status": recovery_states.HELD, "lease": None, "lease_until": None, "problem": problem}
     recoveries.update(tx, row.uuid, now, **values)
     recoveries.add_step(tx, row.uuid, "held", problem, now)
+
+
+def reopen(tx: Transaction, row: RecoveryRow, problem: str, now: datetime.datetime) -> None:
+    """Let an operator decide about a recovery that has ended."""
+    recoveries.update(tx, row.uuid, now, open_host=row.host, ended_at=None)
+    hold(tx, row, problem, now)
 
 
 def end(tx: Transaction, row: RecoveryRow, status: str, message: str, now: datetime.datetime) -> None:

@@ -81,12 +81,16 @@ class RecoveryKeeper:
                 self._go_on(row, down_time_s)
 
     def _go_on(self, row: RecoveryRow, down_time_s: float) -> None:
+        # For the log lines, also of the transactions.
+        new_context().about(host=row.host)
         if row.status == recovery_states.FENCING:
             self._begin_fence(row, down_time_s)
         else:
             self._move(row)
 
     def _tell(self, seen: Watch) -> None:
+        for host in seen.lied:
+            LOG.error("Host %s was not off after its fence, and its guests ran elsewhere: its recovery is held", host)
         for uuid, host in seen.begun.items():
             LOG.warning("Host %s is down: recovery %s begins", host, uuid)
         for name in sorted(seen.domains.keys() - self._told.keys()):

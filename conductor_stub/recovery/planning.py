@@ -30,8 +30,11 @@ class Planner:
 
     def plan(self, host: str, _guests: Sequence[str]) -> tuple[Mapping[str, str], str]:
         """Return the new hosts of all guests of the host, by uuid, and a sentence."""
+        concerned = self._database.read(_concerned, host)
+        if not concerned:
+            return {}, "no guest needs a new host"
         try:
-            requests = self._dry_run.requests_of(self._database.read(_concerned, host))
+            requests = self._dry_run.requests_of(concerned)
             answer = self._scheduler.plan_loss(new_context(), [host], requests)
         except (errors.FleetError, oslo_messaging.MessagingException) as failure:
             return {}, f"without a plan, the scheduler chooses for each guest: {failure}"[:1000]

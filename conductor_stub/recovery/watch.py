@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from oslo_utils import uuidutils
 
-from conductor_stub.recovery import order
+from conductor_stub.recovery import fencing, order
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, failpoints
 from fleet.clock import seconds
@@ -27,6 +27,8 @@ from fleet.objects import Aggregate
 METADATA, ON, OFF = "recovery", "on", "off"
 #: Seconds without a look of any conductor, after which the waits begin anew: hosts may have been silent in the gap.
 GAP_S = 60
+#: So long after a recovery it is found out that its fence has lied.
+_FOUND_OUT = seconds(24 * 3600)
 #: A look begins so many recoveries at most, and the next looks begin the others: ``recovery pause`` waits until a look ends.
 _MOST_BEGUN = 50
 #: The labels of so many hosts are asked for by name; of more, those of all hosts are read.
@@ -40,12 +42,14 @@ class Watch:
     :param begun: hosts by the uuid of their new recovery
     :param hosts: of domains of the fleet in which too many are silent
     :param domains: those domains, with their silent and all their hosts
+    :param lied: hosts that have reported although their fences had succeeded
     """
 
     begun: Mapping[str, str] = dataclasses.field(default_factory=dict)
     hosts: Collection[str] = ()
     domains: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     paused: bool = False
+    lied: Sequence[str] = ()
 
     def stops(self, host: str) -> bool:
         """Return True if too many hosts are silent in the fleet, or in the domain of the host."""
@@ -106,13 +110,17 @@ def look(
         calm = max(since[FLEET], since.get(of_host.get(each.host, FLEET), since[FLEET]))
         if covered.get(each.host, settings.enabled) and not seen.stops(each.host) and _is_due(each, calm, now, wait_s):
             due[each.host] = each
+    is_open = recoveries.open_hosts(tx)
+    lied = {host: row for host, row in recoveries.not_off(tx, now - _FOUND_OUT).items() if host not in is_open}
+    for row in lied.values():
+        fencing.reopen(tx, row, fencing.LIED, now)
     # A maintenance may switch off what it has emptied.
     wanted = recoveries.with_guests(tx, due) | arrivals.numbers(tx, due).keys()
-    wanted -= recoveries.open_hosts(tx) | maintenances.taken_hosts(tx, now)
+    wanted -= is_open | lied.keys() | maintenances.taken_hosts(tx, now)
     begun = {}
     for host in sorted(wanted & due.keys())[:_MOST_BEGUN]:
         begun[begin(tx, host, now, due[host].last_seen_up)] = host
-    return dataclasses.replace(seen, begun=begun)
+    return dataclasses.replace(seen, begun=begun, lied=sorted(lied))
 
 
 def begin(

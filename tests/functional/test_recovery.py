@@ -378,6 +378,42 @@ def test_a_fence_that_lies_is_found_out(stage: Stage) -> None:
     assert [] == stage.conductor.operator.list_migrations({})
 
 
+def test_a_fence_that_has_lied_is_found_out_after_the_recovery(database: Database) -> None:
+    """Its guests are elsewhere already: an operator must look before the fence is trusted again."""
+    stage = Stage(database, guests=1)
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    stage.evacuate()
+    stage.go_on(1, "h1")
+    assert "done" == stage.recovery()["status"]
+    stage.go_on(40)
+    shown = stage.recovery()
+    assert ("held", fencing.LIED, None) == (shown["status"], shown["problem"], shown["ended_at"])
+    assert ["done", "held"] == stage.steps()[-2:]
+    stage.conductor.operator.pause_recovery(False, "h1")
+    stage.go_on(1)
+    stage.conductor.run_fences()
+    stage.go_on(40)
+    assert ("returned", ["moved"]) == (stage.recovery()["status"], stage.statuses())
+
+
+def test_a_host_that_was_started_anew_after_its_recovery_is_trusted(database: Database) -> None:
+    stage = Stage(database, guests=1)
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    stage.evacuate()
+    stage.go_on(1, "h1")
+    stage.conductor.add_host("h1", incarnation="life-two")
+    for _look in range(2):
+        stage.conductor.clock.advance(20)
+        stage.conductor.agents.report_state(Heartbeat("fleet-compute", ["h1"], "life-two"))
+        stage.beat("h1")
+        stage.conductor.keeper.look()
+    assert "done" == stage.recovery()["status"]
+
+
 def test_guests_that_nobody_looks_after_take_no_room_of_other_recoveries(stage: Stage) -> None:
     """The host is back before its guests have moved: an operator resumes, and the recovery ends."""
     stage.lose("h1")

@@ -71,6 +71,21 @@ _NEWEST_FENCED = (
     .order_by(RECOVERIES.c.fenced_at.desc())
     .limit(1)
 )
+#: A fence that ends the life of an agent is followed by none, or by a new one.
+_NOT_OFF = (
+    sa.select(RECOVERIES)
+    .join(services.SERVICES, services.SERVICES.c.host == RECOVERIES.c.host)
+    .where(
+        RECOVERIES.c.status == recovery_states.DONE,
+        RECOVERIES.c.attempt > 0,
+        RECOVERIES.c.ended_at > sa.bindparam("since", type_=models.Timestamp),
+        services.SERVICES.c.binary == services.COMPUTE,
+        sa.not_(services.SERVICES.c.deleted),
+        services.SERVICES.c.last_seen_up > RECOVERIES.c.fenced_at,
+        sa.or_(services.SERVICES.c.started_at.is_(None), services.SERVICES.c.started_at <= RECOVERIES.c.fenced_at),
+    )
+    .order_by(*_IN_ORDER)
+)
 _STEPS = sa.select(STEPS).where(STEPS.c.recovery_uuid == _WANTED).order_by(STEPS.c.id)
 _COUNTS = (
     sa.select(GUESTS.c.recovery_uuid, GUESTS.c.status, sa.func.count().label("number"))
@@ -123,6 +138,13 @@ def any_open(connection: Transaction | sa.Connection) -> bool:
 def due(connection: sa.Connection, now: datetime.datetime) -> Sequence[RecoveryRow]:
     """Return the recoveries that are due, the oldest first."""
     return cast("Sequence[RecoveryRow]", connection.execute(_DUE, {"now": now}).all())
+
+
+def not_off(tx: Transaction, since: datetime.datetime) -> Mapping[str, RecoveryRow]:
+    """Return by host the newest recoveries that have ended since then, and whose host was not off after its fence: the same
+    life of its agent has reported again.
+    """
+    return {row.host: cast("RecoveryRow", row) for row in tx.execute(_NOT_OFF, {"since": since})}
 
 
 def open_hosts(tx: Transaction | sa.Connection) -> set[str]:
