@@ -158,6 +158,15 @@ def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
     return [("DEFAULT", [*COMMON_OPTS, *rabbit_conf.OPTIONS]), *(each for part in parts for each in part.list_opts())]
 
 
+def set_defaults() -> None:
+    """Set this project's defaults of options of libraries; the generator of the sample configuration calls it, too."""
+    levels = [each for each in NOISY if each not in logging.get_default_log_levels()]
+    logging.set_defaults(
+        logging_context_format_string=LOG_FORMAT, default_log_levels=logging.get_default_log_levels() + levels
+    )
+    oslo_messaging.set_transport_defaults(control_exchange="fleet")
+
+
 def load_config(
     argv: Sequence[str],
     prog: str,
@@ -173,11 +182,8 @@ def load_config(
     :raises SystemExit: on a bad command line or file, after a one-line message
     """
     logging.register_options(conf)
-    logging.set_defaults(
-        logging_context_format_string=LOG_FORMAT, default_log_levels=logging.get_default_log_levels() + NOISY
-    )
+    set_defaults()
     db_options.register_opts(conf)
-    oslo_messaging.set_transport_defaults(control_exchange="fleet")
     for register_opts_of in (register_opts, *register):
         register_opts_of(conf)
     try:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import ssl
+import types
+from collections.abc import Mapping
 
 from oslo_config import cfg
 from oslo_messaging import opts as oslo_opts
@@ -26,15 +28,32 @@ SILENCE_S = 10
 ANSWER_PATIENCE_S = 1
 
 
+_DEFAULTS: Mapping[str, object] = types.MappingProxyType(
+    {
+        "kombu_missing_consumer_retry_timeout": ANSWER_PATIENCE_S,
+        "heartbeat_timeout_threshold": SILENCE_S,
+        "rabbit_transient_queues_ttl": UNUSED_QUEUES_S,
+        "rabbit_qos_prefetch_count": PREFETCH,
+        # Brokers since RabbitMQ 4.3 refuse queues that are transient and shared.
+        "amqp_durable_queues": True,
+    }
+)
+
+
+def list_opts() -> list[tuple[object, list[cfg.Opt]]]:
+    """Return oslo.messaging's options, for the sample configuration: those of RabbitMQ have these defaults."""
+    found: list[tuple[object, list[cfg.Opt]]] = oslo_opts.list_opts()
+    for group, options in found:
+        if _name(group) == GROUP:
+            cfg.set_defaults(options, **_DEFAULTS)
+    return found
+
+
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the options of oslo.messaging's RabbitMQ driver, with these defaults."""
     register_group(conf, GROUP)
-    conf.set_default("kombu_missing_consumer_retry_timeout", ANSWER_PATIENCE_S, group=GROUP)
-    conf.set_default("heartbeat_timeout_threshold", SILENCE_S, group=GROUP)
-    conf.set_default("rabbit_transient_queues_ttl", UNUSED_QUEUES_S, group=GROUP)
-    conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group=GROUP)
-    # Brokers since RabbitMQ 4.3 refuse queues that are transient and shared.
-    conf.set_default("amqp_durable_queues", True, group=GROUP)
+    for name, value in _DEFAULTS.items():
+        conf.set_default(name, value, group=GROUP)
     # Without a file of authorities, the stock driver would accept any certificate.
     conf.set_default("ssl_ca_file", system_authorities(), group=GROUP)
 
@@ -42,8 +61,12 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 def register_group(conf: cfg.ConfigOpts, name: str) -> None:
     """Register the options of one of oslo.messaging's groups."""
     for group, options in oslo_opts.list_opts():
-        if getattr(group, "name", group) == name:
+        if _name(group) == name:
             conf.register_opts(options, group=name)
+
+
+def _name(group: object) -> object:
+    return getattr(group, "name", group)
 
 
 def system_authorities() -> str | None:

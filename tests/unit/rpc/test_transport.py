@@ -61,3 +61,14 @@ def test_an_answer_without_a_queue_holds_a_worker_for_a_second(
         assert expected == made._driver.missing_destination_retry_timeout
     finally:
         made.cleanup()
+
+
+def test_the_sample_shows_the_defaults_that_hold() -> None:
+    """But for the file of authorities, which each machine has elsewhere."""
+    conf = cfg.ConfigOpts()
+    defaults.register_opts(conf)
+    conf([])
+    (listed,) = [options for group, options in defaults.list_opts() if getattr(group, "name", group) == defaults.GROUP]
+    differing = {each.dest for each in listed if conf[defaults.GROUP][each.dest] != each.default}
+    assert differing <= {"ssl_ca_file"}
+    assert {True} == {each.default for each in listed if each.dest == "amqp_durable_queues"}
