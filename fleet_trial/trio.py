@@ -213,6 +213,8 @@ def run_up(directory: pathlib.Path, hosts: int | None, broker: str, database: st
             hosts=there, page=page, config=config, log=conf.log_file, programs=programs, boot=boot
         )
         print(welcome, flush=True)
+        if database != "sqlite":
+            print("Its database is private: at the next start it is empty.", flush=True)
         while not stop.wait(1):
             for process in running:
                 if process.poll() is not None:
@@ -271,7 +273,9 @@ def _services() -> list[importlib.metadata.EntryPoint]:
 def _register_all(conf: cfg.ConfigOpts) -> None:
     """Register every option of this project's services."""
     for entry_point in importlib.metadata.entry_points(group="oslo.config.opts"):
-        if entry_point.dist is not None and entry_point.dist.name == "fleet":
+        # Those of the broker are oslo.messaging's, which registers them itself.
+        is_own = entry_point.dist is not None and entry_point.dist.name == "fleet"
+        if is_own and entry_point.name != "fleet.messaging":
             for group, options in entry_point.load()():
                 conf.register_opts(options, group=None if group == "DEFAULT" else group)
 

@@ -54,7 +54,7 @@ volume_driver = directory
 directory_pools =
 
 [fake]
-# Guests are still there after the next start.
+# Guests are still there after the next start, unless the database is a private server, which then is empty.
 persist = true
 vcpus = 16
 memory_mb = 32768

@@ -31,4 +31,4 @@ class FilterNotFound(ConfigError):
 class ClassNotFound(ConfigError):
     """A dotted path in the configuration names nothing usable."""
 
-    template = "Option {option} names class {class_name}, which could not be found: {reason}"
+    template = "Option {option} names class {class_name}, which cannot be used: {reason}"

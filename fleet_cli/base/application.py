@@ -22,6 +22,8 @@ from fleet.json_codec import JSONObject
 from fleet.rpc import nova_broker
 from fleet_cli.base import completion, overview, suggestions, usage
 
+#: Logs what a filter or weigher of the user's has raised, in a command that plans. The error of the command has the place.
+_PLUGINS = "scheduler.engine.supervision.supervision"
 #: Libraries whose information is not for users.
 _LIBRARIES = ("oslo_messaging", "oslo", "amqp", "stevedore", "cliff", "alembic", "sqlalchemy")
 #: Exit status of a program whose output is not read to its end, as of a shell.
@@ -143,10 +145,16 @@ class Application(app.App):
 
 
 def quieten(verbose_level: int) -> None:
-    """Show only warnings of the libraries, unless the user asked for more."""
+    """Show only warnings of the libraries, and no traceback of a filter, unless the user asked for more."""
     if verbose_level <= 1:
         for library in _LIBRARIES:
             logging.getLogger(library).setLevel(logging.WARNING)
+        logging.getLogger(_PLUGINS).addFilter(_without_traceback)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    return True
 
 
 def load(config_files: Sequence[str], prog: str, conf: cfg.ConfigOpts) -> None:

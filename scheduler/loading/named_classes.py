@@ -59,6 +59,9 @@ def matching(base: type[Base], paths: Iterable[str], option: str, built_in: Buil
     """
     classes: list[type[Base]] = []
     for path in entries(paths):
+        if "," in path:
+            reason = "the option has one class a line: repeat it for each"
+            raise errors.ClassNotFound(option=option, class_name=path, reason=reason)
         found = load(path, option, built_in)
         if inspect.isclass(found) and issubclass(found, base) and not found.__name__.startswith("_"):
             classes.append(found)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from oslo_config import cfg
 from fleet import conf as fleet_conf
 from fleet_cli import command_list, main, manage
 from fleet_cli.base import application, suggestions
+from scheduler.engine.supervision import supervision
 from tests.unit.cli import fakes
 
 PROGRAMS = [main.FleetApp, manage.ManageApp]
@@ -246,3 +248,19 @@ def test_a_command_under_another_name_is_named_as_typed(type_in: Run) -> None:
     assert "See 'fleet server create --help'." in refusal
     status, printed, _said = type_in(main.FleetApp, "server", "create", "--help")
     assert (0, True) == (status, "--flavor" in printed)
+
+
+@pytest.mark.parametrize(("verbose_level", "shown"), [(1, False), (2, True)])
+def test_a_filter_that_raises_shows_its_traceback_to_those_who_ask(
+    caplog: pytest.LogCaptureFixture, verbose_level: int, shown: bool
+) -> None:
+    """A command that plans runs the filters of the user's; its own error says which one raised what."""
+    supervising = logging.getLogger(supervision.__name__)
+    before = list(supervising.filters)
+    supervising.filters.clear()
+    try:
+        application.quieten(verbose_level)
+        supervising.error("Filter Mine raised", exc_info=ValueError("boom"))
+    finally:
+        supervising.filters[:] = before
+    assert [("Filter Mine raised", shown)] == [(each.message, bool(each.exc_info)) for each in caplog.records]

@@ -221,6 +221,7 @@ def test_unknown_filters_are_all_named():
         ("no.such.module.Filter", "No module named 'no'"),
         (f"{HERE}.NoSuchFilter", "has no attribute 'NoSuchFilter'"),
         (f"{HERE}.NotAFilter", "neither a public subclass of BaseHostFilter"),
+        (f"{HERE}.NotAFilter, {HERE}.A_NUMBER", "one class a line: repeat it for each"),
         (f"{HERE}._Hidden", "neither a public subclass of BaseHostFilter"),
         (f"{HERE}.A_NUMBER", "neither a public subclass of BaseHostFilter"),
         ("NoSuchFilter", "no built-in class has this name, and a class of your own needs its full dotted path"),

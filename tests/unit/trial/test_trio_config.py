@@ -11,6 +11,7 @@ import sys
 import pytest
 from oslo_config import cfg
 
+from fleet.rpc.rabbit import defaults
 from fleet_trial import trio, trio_config
 
 EDITED = "# mine\n[fake]\nvcpus = 99\n[DEFAULT]\n# why: a trial\nreport_interval = 7\ntransport_url = rabbit://old/\n"
@@ -167,3 +168,13 @@ def test_real_guests(tmp_path: pathlib.Path) -> None:
         wanted = {"compute_driver = libvirt", "hosts = host1", "[libvirt]", f"connection_uri = {address}"}
         assert wanted <= set(lines)
         assert 1 == sum(line.startswith("connection_uri") for line in lines)
+
+
+def test_options_of_all_services_stand_beside_those_of_the_broker() -> None:
+    """A trial fleet declares both in one process. Its own list for the sample has the broker's with other defaults."""
+    conf = cfg.ConfigOpts()
+    trio._register_all(conf)
+    defaults.register_opts(conf)
+    conf([])
+    assert conf.oslo_messaging_rabbit.amqp_durable_queues
+    assert 0 < conf.api.port
