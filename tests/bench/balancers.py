@@ -329,8 +329,7 @@ def run() -> None:
     balancers: dict[str, Callable[[], Balancer]] = {
         "none": lambda: nothing,
         "fleet": lambda: fleet(BalanceSettings()),
-        "fleet, threshold 15": lambda: fleet(BalanceSettings(threshold=15)),
-        "fleet, threshold 16, most_cpu_load 77": lambda: fleet(BalanceSettings(threshold=16, most_cpu_load=77)),
+        "fleet, threshold 17, most_cpu_load 78": lambda: fleet(BalanceSettings(threshold=17, most_cpu_load=78)),
         "fleet, threshold 20, most_cpu_load 200": lambda: fleet(BalanceSettings(threshold=20, most_cpu_load=200)),
         "fleet, least_cpu_load 40": lambda: fleet(BalanceSettings(least_cpu_load=40)),
         "CloudStack DRS (re-implemented)": lambda: cloudstack,
