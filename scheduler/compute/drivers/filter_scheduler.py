@@ -35,6 +35,8 @@ from scheduler.state.decider import Decider
 from scheduler.state.survey import Objections
 from scheduler.why.explain import explanation
 
+_KEPT = "What is kept free for a loss that the fleet promises to survive counts as free: a build may get less."
+
 
 class FilterScheduler(Scheduler):
     """Places all instances of a request, or none."""
@@ -103,13 +105,16 @@ class FilterScheduler(Scheduler):
         named = _named(request)
         made = self._decider.look(context, named, best, request.holding)
         found = explanation(made)
-        refusal = ""
-        if made.complete and requests.is_balancing(request):
-            refusal = self.admission.refusal(named, made)
-        if refusal:
+        refusal = self.admission.refusal(named, made) if made.complete else ""
+        broken: tuple[str, ...] = ()
+        if refusal and requests.is_balancing(request):
             code = Reason.TOLERANCE.value
             found |= {"picks": [], "reason": refusal, "reason_code": code, "summary": f"{code}: {refusal}"}
-        return {**found, "remarks": [*found["remarks"], *self._unjudged(request)]}
+        elif refusal:
+            broken = (
+                f"A build also looks at what is promised, and warns, takes other hosts, or is refused: {refusal}",
+            )
+        return {**found, "remarks": [*found["remarks"], *broken, *self._unjudged(request)]}
 
     def decisions_of(self, request_id: str) -> Sequence[JSONObject]:
         if self._kept is None:
@@ -127,7 +132,8 @@ class FilterScheduler(Scheduler):
 
         survey, state = self.host_manager.consider(work)
         answer = survey.answer()
-        remarks = [*answer["remarks"], *self._unjudged(request)]
+        kept = (_KEPT,) if self.admission.binds else ()
+        remarks = [*answer["remarks"], *kept, *self._unjudged(request)]
         return {**answer, "remarks": remarks, "state": state.to_wire()}
 
     def survey(self, context: RequestContext, request: RequestSpec) -> tuple[Decision, Objections]:

@@ -52,6 +52,11 @@ class Admission:
     def _guard(self) -> Guard | None:
         return self._admitted.guard
 
+    @property
+    def binds(self) -> bool:
+        """True if there is a promise, and a proof of it."""
+        return self._guard is not None
+
     def publish(self, guard: Guard | None, has_seen: HasSeen) -> None:
         """Take the plans of a new proof. :param has_seen: whether it has seen an instance on a node"""
         with self._lock:

@@ -133,6 +133,8 @@ def test_what_a_promise_refuses_is_explained_if_that_is_wanted(policy: str, prom
         answer = stage.driver.explain(None, request, 1)
         assert hosts == [each["host"] for each in answer["picks"]]
         assert ("which 6 are kept for the guests of" in (answer["reason"] or "")) is (not hosts)
+        assert [bool(hosts)] == [any("which 6 are kept for the guests of" in each for each in answer["remarks"])]
+        assert any("counts as free" in each for each in stage.driver.capacity(None, request, None)["remarks"])
     assert "c" == stage.build(2)
 
 
