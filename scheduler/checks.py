@@ -13,7 +13,7 @@ from oslo_config import cfg
 from fleet import domains, tolerance_conf
 from fleet.checks import findings
 from scheduler.compute import conf as compute_conf
-from scheduler.compute.drivers import driver_loading
+from scheduler.compute.drivers import driver_loading, shadow
 from scheduler.compute.drivers.loading import load_pipeline
 from scheduler.volumes import conf as volume_conf
 from scheduler.volumes import service as volumes
@@ -44,4 +44,6 @@ def _register(conf: cfg.ConfigOpts) -> None:
 
 
 def _try_out(conf: cfg.ConfigOpts) -> str:
-    return "; ".join(check_domains(conf))
+    found = "; ".join(check_domains(conf))
+    shadow.check(conf)
+    return found

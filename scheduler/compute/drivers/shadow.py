@@ -26,6 +26,7 @@ from scheduler.compute import conf as compute_conf
 from scheduler.compute.drivers import loading
 from scheduler.compute.drivers.host_manager import HostManager
 from scheduler.engine.decision import Decision
+from scheduler.engine.pipeline import Pipeline
 from scheduler.state.decider import Decider, on_change
 from scheduler.why.shadow import outcome
 from scheduler.why.shadow.ledger import ShadowLedger
@@ -50,11 +51,18 @@ class ShadowPipeline:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts, host_manager: HostManager) -> ShadowPipeline | None:
-        """Return the shadow of ``[shadow] config_file``; None without one. :raises errors.ConfigError:"""
-        if shadow_conf.GROUP not in conf or not conf.shadow.config_file:
+        """Return the shadow of ``[shadow] config_file``; None without one.
+
+        None as well, with an error in the log, if it cannot be loaded: what is only tried keeps no scheduler from its work.
+        """
+        if not _is_wanted(conf):
             return None
-        other = _configuration(conf)
-        decider = Decider(other, host_manager, functools.partial(loading.load_pipeline, other, host_manager.domain))
+        try:
+            other = _configuration(conf)
+            decider = Decider(other, host_manager, functools.partial(_pipeline, conf, other, host_manager.domain))
+        except errors.FleetError as wrong:
+            LOG.error("No shadow decides: %s", wrong)
+            return None
         ledger = ShadowLedger(pathlib.Path(conf.shadow.report_file), 0, lambda: epoch_s(utcnow()))
         made = cls(other, decider, conf.shadow.share, ledger)
         on_change(conf, made._reload)
@@ -94,6 +102,25 @@ class ShadowPipeline:
         if made.complete:
             return Verdict(flavor, (made.picks[0].key[0],), objections.of)
         return Verdict(flavor, objection=objections.of, refusal=made.refusal.code.value if made.refusal else "")
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Load the second configuration, if there is one. :raises errors.ConfigError:"""
+    if _is_wanted(conf):
+        _pipeline(conf, _configuration(conf))
+
+
+def _is_wanted(conf: cfg.ConfigOpts) -> bool:
+    return shadow_conf.GROUP in conf and bool(conf.shadow.config_file)
+
+
+def _pipeline(conf: cfg.ConfigOpts, other: cfg.ConfigOpts, *domain: Any) -> Pipeline:
+    """Load the filters and weighers of the second configuration. :raises errors.ConfigError: naming its file"""
+    try:
+        return loading.load_pipeline(other, *domain)
+    except errors.FleetError as wrong:
+        reason = f"is {conf.shadow.config_file}: {wrong}"
+        raise errors.ConfigError(option="[shadow] config_file", reason=reason) from None
 
 
 def _configuration(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:

@@ -14,7 +14,7 @@ import pytest
 from fleet import errors
 from fleet.context import new_context
 from fleet.rpc.notifier import Silence
-from scheduler.compute.drivers import driver_loading
+from scheduler.compute.drivers import driver_loading, shadow
 from scheduler.compute.drivers.filter_scheduler import FilterScheduler
 from tests import factories
 from tests.clock import FakeClock
@@ -115,12 +115,22 @@ def test_a_shadow_that_fails_harms_no_request(
     assert "The shadow could not decide a request" in caplog.text
 
 
-def test_a_wrong_configuration_stops_the_start(tmp_path: pathlib.Path) -> None:
-    """With the option, and the file."""
-    with pytest.raises(errors.ConfigError, match="config_file"):
-        _scheduler(tmp_path, "nonsense")
-    with pytest.raises(errors.FleetError, match="NoSuchFilter"):
-        _scheduler(tmp_path, "[DEFAULT]\nscheduler_default_filters = NoSuchFilter\n")
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("nonsense", "parse"), ("[DEFAULT]\nscheduler_default_filters = NoSuchFilter\n", "NoSuchFilter")],
+)
+def test_a_wrong_configuration_harms_no_request(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, text: str, wrong: str
+) -> None:
+    """The scheduler decides without it. The log and the check name the option, the file and the mistake."""
+    scheduler = _scheduler(tmp_path, text)
+    assert "h0" == _place(scheduler, 1)
+    (logged,) = [each.message for each in caplog.records if each.levelname == "ERROR"]
+    with pytest.raises(errors.ConfigError) as refused:
+        shadow.check(scheduler.conf)
+    for told in (logged, str(refused.value)):
+        assert f"Option [shadow] config_file is {tmp_path}/candidate.conf: " in told
+        assert wrong in told
 
 
 def test_sighup_reaches_the_shadow(tmp_path: pathlib.Path) -> None:
