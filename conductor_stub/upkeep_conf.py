@@ -75,8 +75,8 @@ RECOVERY_OPTS = [
     ),
     cfg.StrOpt(
         "domain_label",
-        help="Key of a label of hosts, such as room. The hosts of each of its values are a domain for largest_share. Not "
-        "set: the fleet is the only domain.",
+        help="Key of a label of hosts, such as room; of a host without it, the metadata of its aggregates count. The hosts "
+        "of each value are a domain for largest_share. Not set: the fleet is the only domain.",
     ),
     cfg.IntOpt(
         "parallel",

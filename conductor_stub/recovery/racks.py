@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from fleet.clock import Clock, seconds
 from fleet.db.engine.database import Database
-from fleet.db.hosts import labels
+from fleet.db.hosts import failure_domains
 
 #: Seconds until labels are read again: those of 100,000 hosts take seconds, and hardly ever change. A look reads those of
 #: the hosts that are down.
@@ -28,12 +28,11 @@ class Racks:
         self._members: Mapping[str, Collection[str]] = {}
 
     def members(self) -> Mapping[str, Collection[str]]:
-        """Return the hosts by the value of the label."""
+        """Return the hosts by their domain."""
         now = self._clock()
         if self._label is not None and (self._read_at is None or abs(now - self._read_at) >= seconds(_KEPT_S)):
             found: dict[str, set[str]] = collections.defaultdict(set)
-            for host, of_host in self._database.read(labels.of_hosts).items():
-                if value := of_host.get(self._label):
-                    found[value].add(host)
+            for host, value in self._database.read(failure_domains.of_hosts, self._label).items():
+                found[value].add(host)
             self._members, self._read_at = found, now
         return self._members

@@ -17,7 +17,7 @@ from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, failpoints
 from fleet.clock import seconds
 from fleet.db.engine.database import Connection, Transaction
-from fleet.db.hosts import aggregates, labels
+from fleet.db.hosts import aggregates, failure_domains
 from fleet.db.operations import arrivals, maintenances, recoveries, silence
 from fleet.db.operations.silence import FLEET, Agent
 from fleet.db.tables.operations.recovery import RecoveryDomainRow
@@ -156,8 +156,9 @@ def _domains(
     silent = {each.host for each in down if each.counts}
     found = {FLEET: _Domain(len(silent), silence.counted(tx))}
     if label is not None:
-        known = labels.of_hosts(tx, {each.host for each in down} if len(down) <= _MOST_NAMED else None)
-        of_host = {each.host: known.get(each.host, {}).get(label) for each in down}
+        names = {each.host for each in down} if len(down) <= _MOST_NAMED else None
+        known = failure_domains.of_hosts(tx, label, names)
+        of_host = {each.host: known.get(each.host) for each in down}
         uncounted = silence.uncounted(tx)
         for name in sorted({value for value in of_host.values() if value}):
             hosts = {each for each in racks.get(name, ()) if of_host.get(each, name) == name}

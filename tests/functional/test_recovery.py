@@ -268,13 +268,20 @@ def test_an_operator_starts_a_recovery_in_spite_of_the_silence(stage: Stage) -> 
         stage.conductor.operator.start_recovery("h3")
 
 
-def test_a_rack_is_a_domain_of_its_own(database: Database) -> None:
+@pytest.mark.parametrize("by", ["labels", "aggregates", "both"])
+def test_a_rack_is_a_domain_of_its_own(database: Database, by: str) -> None:
     """Two of two hosts of a room are silent, one of two of the other: only the latter is recovered."""
     settings = dataclasses.replace(SETTINGS, domain_label="room", largest_share=0.8)
     stage = Stage(database, settings=settings)
     stage.add("h3")
+    operator = stage.conductor.operator
+    for room in ("a", "b", "elsewhere"):
+        operator.create_aggregate(f"room {room}", {"room": room})
     for host, room in (("h1", "a"), ("h2", "a"), ("h3", "b"), ("h4", "b")):
-        stage.conductor.operator.set_host_labels(host, {"room": room})
+        if by != "aggregates":
+            operator.set_host_labels(host, {"room": room})
+        if by != "labels":
+            operator.add_aggregate_host(f"room {room}" if by == "aggregates" else "room elsewhere", host)
     stage.lose("h1", "h2", "h3")
     assert ["h3"] == [row["host"] for row in stage.recoveries()]
 
