@@ -149,11 +149,15 @@ def quieten(verbose_level: int) -> None:
     if verbose_level <= 1:
         for library in _LIBRARIES:
             logging.getLogger(library).setLevel(logging.WARNING)
-        logging.getLogger(_PLUGINS).addFilter(_without_traceback)
+        for handler in logging.getLogger().handlers:
+            # The console's, which ends with the command; no handler that captures logs.
+            if type(handler) is logging.StreamHandler:
+                handler.addFilter(_without_traceback)
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    record.exc_info = None
+    if record.name == _PLUGINS:
+        record.exc_info = record.exc_text = None
     return True
 
 
