@@ -11,8 +11,6 @@ STAMP := $(VENV)/.stamp
 WORKERS ?= 4
 # make fast: what the working tree is compared with
 BASE ?= main
-# make test: its suites
-SUITES := tests/amqp tests/functional tests/guests/test_boot.py tests/hostile tests/simulation tests/tempest tests/unit tests/upgrade
 PYTEST := $(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # make up: local | rabbit, fake | libvirt, sqlite | postgresql | mariadb
 BROKER ?= local
@@ -53,10 +51,9 @@ test: ## lint and all suites but for make long; one test with a real guest
 	@$(MAKE) --no-print-directory --jobs 2 $(STAMP) servers hypervisor client
 	@$(MAKE) --no-print-directory --jobs 2 lint suites
 
-# At first once in one process: each of several would compile all files of tests.
 suites: $(STAMP)
-	@$(PYTEST) --numprocesses 0 --collect-only $(SUITES) > /dev/null || true
-	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m 'not long' $(SUITES)
+	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m 'not long' tests/amqp tests/functional tests/guests/test_boot.py \
+	tests/hostile tests/simulation tests/tempest tests/unit tests/upgrade
 
 long: $(STAMP) servers client ## what takes long and finds little more: each night and before a release; some minutes
 	@FLEET_CLIENT_VENV=$(abspath $(CLIENT_VENV)) $(PYTEST) -m long tests/amqp tests/functional tests/ha/test_broker.py \
