@@ -385,14 +385,20 @@ def test_a_fence_that_lies_is_found_out(stage: Stage) -> None:
     assert [] == stage.conductor.operator.list_migrations({})
 
 
-def test_a_fence_that_has_lied_is_found_out_after_the_recovery(database: Database) -> None:
-    """Its guests are elsewhere already: an operator must look before the fence is trusted again."""
+def recovered(database: Database) -> Stage:
+    """Whose only guest has left h1."""
     stage = Stage(database, guests=1)
     stage.lose("h1")
     stage.conductor.run_fences()
     stage.go_on(1, "h1")
     stage.evacuate()
     stage.go_on(1, "h1")
+    return stage
+
+
+def test_a_fence_that_has_lied_is_found_out_after_the_recovery(database: Database) -> None:
+    """Its guests are elsewhere already: an operator must look before the fence is trusted again."""
+    stage = recovered(database)
     assert "done" == stage.recovery()["status"]
     stage.go_on(40)
     shown = stage.recovery()
@@ -406,12 +412,7 @@ def test_a_fence_that_has_lied_is_found_out_after_the_recovery(database: Databas
 
 
 def test_a_host_that_was_started_anew_after_its_recovery_is_trusted(database: Database) -> None:
-    stage = Stage(database, guests=1)
-    stage.lose("h1")
-    stage.conductor.run_fences()
-    stage.go_on(1, "h1")
-    stage.evacuate()
-    stage.go_on(1, "h1")
+    stage = recovered(database)
     stage.conductor.add_host("h1", incarnation="life-two")
     for _look in range(2):
         stage.conductor.clock.advance(20)
