@@ -76,6 +76,7 @@ class PowerReport:
     deadline: fields.Text | None = None
 
 
+@failpoints.commits_inherited(time_out="conductor.power_overdue")
 class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
     def lock(self, tx: Transaction, uuids: Collection[str]) -> list[RequestedInstance]:
         return list(instances.lock_all(tx, uuids).values())
@@ -88,15 +89,9 @@ class PowerMachine(TimedRow[RequestedInstance, PowerTimeout]):
     ) -> list[RequestedInstance]:
         return [_set(tx, row, ctx, step_deadline=not_after(due, row.deadline)) for row in rows]
 
-    @failpoints.commits("conductor.power_overdue")
-    def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> PowerTimeout | None:
-        """End the task after its deadline, or as soon as the host is off for certain; None if it may still end by itself."""
-        for row in self.lock(tx, [uuid]):
-            if self.status(row) is None or row.deadline is None:
-                continue
-            if row.deadline <= ctx.now or recoveries.is_off(tx, instances.place_of(row)[0]):
-                return self.timed_out(tx, row, ctx)
-        return None
+    def is_over(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> bool:
+        """Return True if the deadline of the task has passed, or its host is off for certain and does not end it."""
+        return super().is_over(tx, row, ctx) or recoveries.is_off(tx, instances.place_of(row)[0])
 
     def timed_out(self, tx: Transaction, row: RequestedInstance, ctx: StepContext) -> PowerTimeout | None:
         is_off = recoveries.is_off(tx, instances.place_of(row)[0])

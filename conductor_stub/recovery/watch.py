@@ -126,7 +126,7 @@ def look(
 def begin(
     tx: Transaction, host: str, now: datetime.datetime, silent_since: datetime.datetime | None, asked: bool = False
 ) -> str:
-    """Write a recovery with its guests; return its uuid. :raises errors.Conflict: there are none, or moving to it"""
+    """Write a recovery with its guests; return its uuid. :raises errors.Conflict: it has none, and none moved to it"""
     guests = order.in_order(recoveries.guests_on(tx, host))
     coming = arrivals.numbers(tx, [host]).get(host, 0)
     if not guests and not coming:

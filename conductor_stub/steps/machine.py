@@ -89,11 +89,15 @@ class TimedRow(abc.ABC, Generic[RowT, EndT]):
         return self._repeat(tx, self._overdue(tx, seen, ctx), ctx)
 
     def time_out(self, tx: Transaction, uuid: str, ctx: StepContext) -> EndT | None:
-        """End the row if its deadline has passed while it was under way; None if it has not."""
+        """End the row if its time is over while it is under way; None if it is not."""
         for row in self.lock(tx, [uuid]):
-            if self.status(row) is not None and row.deadline is not None and row.deadline <= ctx.now:
+            if self.status(row) is not None and self.is_over(tx, row, ctx):
                 return self.timed_out(tx, row, ctx)
         return None
+
+    def is_over(self, tx: Transaction, row: RowT, ctx: StepContext) -> bool:
+        """Return True if a locked row is to end: its deadline has passed."""
+        return row.deadline is not None and row.deadline <= ctx.now
 
     def _overdue(self, tx: Transaction, seen: Sequence[RowT], ctx: StepContext) -> list[RowT]:
         """Lock the rows that are still as they were ``seen``, and overdue."""

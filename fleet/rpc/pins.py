@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 GROUP = "upgrade_levels"
 AUTO = "auto"
-#: Seconds for which a refusal counts in a process that is not told what services speak.
+#: Seconds for which a process without heartbeats sends nothing as new as a version that a service has refused.
 REFUSED_S = 60.0
 
 

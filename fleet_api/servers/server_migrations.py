@@ -58,7 +58,7 @@ class ServerMigrations:
     def on_post_action(
         self, request: falcon.Request, _response: falcon.Response, server_id: str, migration_id: str
     ) -> None:
-        """:raises NotHere: whatever the action; Fault: there is no such migration"""
+        """Refuse the action. :raises NotHere: no driver can do it; Fault: the server has no such migration"""
         body = bodies.whole(request)
         if len(body) != 1:
             raise errors.InvalidInput(field="action", reason="is required, and there can be only one")

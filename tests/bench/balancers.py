@@ -283,7 +283,7 @@ def fleet(settings: BalanceSettings) -> Balancer:
             now=now,
             refuses=lambda guest, host: "" if may()[int(guest.uuid), int(host)] else "refused",
         )
-        # In most minutes no host is hot, whatever the guests are.
+        # The loads of hosts alone decide which are hot. In most minutes none is, and the guests need not be listed.
         found = decide(guests=())
         if found.hot_since:
             found = decide(guests=guests(minute, world))

@@ -19,7 +19,7 @@ class Proxy:
     """Listens on ``port`` of the loopback; runs in a thread of its own. Its faults last until ``heal``."""
 
     def __init__(self, upstream: Upstream) -> None:
-        # It is given to nobody else while connections are refused.
+        # The port stays with this process, also while the proxy does not listen and refuses connections.
         (self.port,) = free_ports(1)
         self._upstream = upstream
         self._loop = asyncio.new_event_loop()

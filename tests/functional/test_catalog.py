@@ -96,7 +96,7 @@ def test_a_flavor_stays_sound(conductor: Conductor, changes: dict[str, Any], fie
 
 @pytest.mark.every_database
 def test_the_longest_description(conductor: Conductor) -> None:
-    """What is accepted is stored, whatever the characters: a column of MariaDB counts bytes."""
+    """Each database stores a description that the conductor accepts. Its length is counted in bytes, as MariaDB counts."""
     a_flavor(conductor)
     longest = "€" * 21845
     conductor.operator.update_flavor("small", {"description": longest}, {})

@@ -42,7 +42,7 @@ def test_an_abort(client, conductor):
 
 
 def test_no_migration_is_forced_to_its_end(client, conductor):
-    """The answer says so, as for other actions that a fleet does not have; a migration that is over is not found."""
+    """The API answers 501, as for other actions that no driver has, and 404 for a migration that has ended."""
     path = f"{PATH}/{migrations.number(LIVE)}/action"
     answer = client.simulate_post(path, json={"force_complete": None})
     expected = "The action force_complete of a live migration is not available in this cloud."

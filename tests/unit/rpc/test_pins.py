@@ -125,7 +125,7 @@ def test_what_is_refused_for_its_version_is_asked_again(conf: cfg.ConfigOpts, ca
 
 
 def test_what_an_old_conductor_serves_goes_on_after_a_refusal(conf: cfg.ConfigOpts) -> None:
-    """In a process that nobody tells what services speak: only what is refused fails, and what is new is tried again."""
+    """In a process without heartbeats only refused calls fail. After a minute the client sends the newest version again."""
     time = Time()
     conductor = Receiver("1.23", {})
     pins = Pins(conf, time)
