@@ -125,7 +125,7 @@ def _meant(kind: str, section: str, name: str, options: Known) -> str:
         like = difflib.get_close_matches(name, places, n=1)
         if like:
             return f"It has no effect; is [{places[like[0]]}] {like[0]} meant?"
-    return "It has no effect: remove it."
+    return "It has no effect, unless a plugin of yours reads it: remove it."
 
 
 def _dest(name: str) -> str:

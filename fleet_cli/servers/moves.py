@@ -61,7 +61,7 @@ class _Move(command.Command):
             failures.append(f"not ended within {parsed_args.timeout} s: {len(late)} of {len(accepted)}")
         bad = [each for each in ended if each["status"] in self.failed]
         if bad:
-            failures.append(f"{len(bad)} of {len(ended)} moves failed; the instances are as they were")
+            failures.append(f"{len(bad)} of {len(ended)} moves failed")
         return failures
 
     def _say(self, line: str) -> None:

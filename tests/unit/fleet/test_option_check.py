@@ -27,7 +27,7 @@ FILES = [
         "there is no such option",
         "scheduler_max_attempts meant?",
     ),
-    ("unlike any", "[DEFAULT]\nqqqq = 4\n", Level.WARN, "no such option", "It has no effect: remove it."),
+    ("unlike any", "[DEFAULT]\nqqqq = 4\n", Level.WARN, "no such option", "unless a plugin of yours reads it"),
     ("an older name", "[DEFAULT]\npci_alias = {}\n", Level.WARN, "older", "[pci] alias"),
     ("nova's own name", "[scheduler]\nmax_attempts = 4\n", Level.OK, "all options are known and current", ""),
     ("nova's own name", "[filter_scheduler]\nenabled_filters = A\n", Level.OK, "all options are known", ""),
