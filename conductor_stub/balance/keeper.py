@@ -65,11 +65,14 @@ class BalanceKeeper:
         #: Aggregates with a value of the metric.
         self._measured: set[str] = set()
 
-    def look(self) -> None:
-        """Continue the moves that are under way, and begin rounds of the aggregates that are due."""
+    def go_on(self) -> None:
+        """Continue the moves of the rounds that are under way."""
         for row in self._database.read(balances.moving):
             with apart(f"Balancing of aggregate {row.aggregate}"):
                 self._move(row)
+
+    def look(self) -> None:
+        """Begin rounds of the aggregates that are due."""
         modes = self._database.read(_modes)
         for gone in self._measured - modes.keys():
             metrics.BALANCE_ABOVE_MEAN.remove(gone)
@@ -89,7 +92,8 @@ class BalanceKeeper:
         hot = {host: since.isoformat() for host, since in found.hot_since.items()}
         uuid = uuidutils.generate_uuid()
         lasting = bool(found.not_done.keys() - found.waiting)
-        if self._database.write(_keep, uuid, aggregate, mode, hot, record, lasting, self._settings, now):
+        kept = (uuid, aggregate, mode, hot, record, lasting, self._settings, now, self._trying.down_time_s)
+        if self._database.write(_keep, *kept):
             LOG.info(
                 "Balancing of aggregate %s: the most loaded host is %.1f points above the mean; %d moves are %s",
                 aggregate,
@@ -157,6 +161,7 @@ def _keep(
     lasting: bool,
     settings: BalanceSettings,
     now: datetime.datetime,
+    down_time_s: float,
 ) -> bool:
     """Write what was seen; return True if it is a new round. What was seen before, and has not changed, is none.
 
@@ -184,7 +189,7 @@ def _keep(
         balances.change(tx, last, status=balance_states.SUPERSEDED, ended_at=now)
     if not (record["moves"] or lasting):
         return False
-    if mode == balance_states.AUTO and record["moves"] and _is_held_up(tx, aggregate):
+    if mode == balance_states.AUTO and record["moves"] and _is_held_up(tx, aggregate, now, down_time_s):
         # A build or a move has begun since the hosts were read. The next look records it.
         return False
     status = balance_states.NOTHING
@@ -196,9 +201,9 @@ def _keep(
     return True
 
 
-def _is_held_up(tx: Transaction, aggregate: str) -> bool:
+def _is_held_up(tx: Transaction, aggregate: str, now: datetime.datetime, down_time_s: float) -> bool:
     try:
-        return bool(balances.holding_up(tx, aggregates.named(tx, aggregate).hosts, aggregate))
+        return bool(balances.holding_up(tx, aggregates.named(tx, aggregate).hosts, aggregate, now, down_time_s))
     except errors.NotFound:
         return True
 
@@ -239,7 +244,8 @@ def _begin(
     waits = pinned
     if not (against or pinned):
         # The conductor that has decided it may have died, and so a host since.
-        waits = balances.in_upkeep(tx, aggregates.named(tx, row.aggregate).hosts)
+        hosts = aggregates.named(tx, row.aggregate).hosts
+        waits = balances.out_of_use(tx, hosts, ctx.now, ctx.limits.service_down_time_s)
     if ctx.now - row.seen_at > seconds(late_s):
         against = against or f"it did not begin in time{f': {waits}' if waits else ''}"
     elif waits:

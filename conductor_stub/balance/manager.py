@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+from collections.abc import Mapping
 from typing import Annotated
 
 import pydantic
@@ -101,7 +102,16 @@ class BalanceManager:
         shown = functools.partial(_status, aggregate=aggregate)
         return _round(
             self._acts.write(
-                context, "balance.run", aggregate, shown, _run, aggregate, uuid, self._clock(), self._old_s
+                context,
+                "balance.run",
+                aggregate,
+                shown,
+                _run,
+                aggregate,
+                uuid,
+                self._clock(),
+                self._old_s,
+                self._trying.down_time_s,
             )
         )
 
@@ -128,7 +138,9 @@ def _paused(tx: Transaction, aggregate: str) -> dict[str, object]:
     return {"paused": balances.lock(tx, aggregate).paused}
 
 
-def _run(tx: Transaction, aggregate: str, uuid: str | None, now: datetime.datetime, old_s: float) -> BalanceRoundRow:
+def _run(
+    tx: Transaction, aggregate: str, uuid: str | None, now: datetime.datetime, old_s: float, down_time_s: float
+) -> BalanceRoundRow:
     found = {"kind": "Balancing of aggregate", "name": aggregate}
     if balances.lock(tx, aggregate).paused:
         raise errors.Conflict(**found, reason="is paused")
@@ -151,7 +163,7 @@ def _run(tx: Transaction, aggregate: str, uuid: str | None, now: datetime.dateti
         raise errors.Conflict(**found, reason=f"has another suggestion now: {newest[0].uuid}")
     if now - newest[0].seen_at > seconds(old_s):
         raise errors.Conflict(**found, reason="has no suggestion of its last looks: wait for the next one")
-    held_up = balances.holding_up(tx, there.hosts, aggregate)
+    held_up = balances.holding_up(tx, there.hosts, aggregate, now, down_time_s)
     if held_up:
         raise errors.Conflict(**found, reason=f"waits: {held_up}")
     balances.change(tx, newest[0], status=balance_states.MOVING)
@@ -178,11 +190,15 @@ def _views(connection: Connection) -> list[BalanceView]:
                 "mode": mode,
                 "paused": bool(row is not None and row.paused),
                 "looked_at": as_text(row.looked_at) if row is not None else None,
-                "hot_since": dict(row.hot_since) if row is not None and not is_off else {},
+                "hot_since": _moments(row.hot_since) if row is not None and not is_off else {},
                 "last": _round(last[0]) if last else None,
             }
         )
     return found
+
+
+def _moments(hot_since: Mapping[str, str]) -> dict[str, str]:
+    return {host: as_text(datetime.datetime.fromisoformat(since)) for host, since in hot_since.items()}
 
 
 def _round(row: BalanceRoundRow) -> BalanceRound:

@@ -121,7 +121,9 @@ def read(
         )
         for row in rows
     ]
-    held_up = balances.holding_up(connection, names, aggregate) if names else "the aggregate has no hosts"
+    held_up = "the aggregate has no hosts"
+    if names:
+        held_up = balances.holding_up(connection, names, aggregate, now, down_time_s)
     return Seen(found, guests, measured, held_up, _preferring(connection, rows, names))
 
 

@@ -7,6 +7,7 @@ Called by :mod:`conductor_stub.balance.keeper` and :mod:`conductor_stub.balance.
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ from fleet.db.engine.database import Database
 from fleet.reasons import Reason
 from fleet.rpc.clients import SchedulerAPI
 
+#: Seconds for the answer of a scheduler. Aggregates are looked at one after the other.
+_WAIT_S = 10
 #: Hosts whose loads a record has.
 _SHOWN = 10
 
@@ -40,7 +43,7 @@ class Trying:
         self._scheduler = scheduler
         self._dry_run = dry_run
         self._settings = settings
-        self._down_time_s = down_time_s
+        self.down_time_s = down_time_s
 
     def round(
         self,
@@ -56,7 +59,7 @@ class Trying:
         :param held_up: why no guest of the fleet can be moved now
         :raises errors.NotFound: there is no such aggregate
         """
-        seen = self._database.read(reading.read, aggregate, self._settings, now, self._down_time_s)
+        seen = self._database.read(reading.read, aggregate, self._settings, now, self.down_time_s)
         since = hot_since
         if at_once:
             since = dict.fromkeys((each.name for each in seen.hosts), datetime.datetime.min)
@@ -64,11 +67,15 @@ class Trying:
         def refuses(guest: Guest, host: str) -> str:
             return reading.soft_refusal(seen, guest, host) or self._refused(guest, host)
 
-        found = deciding.decide(seen.hosts, seen.guests, since, self._settings, now, refuses, seen.held_up or held_up)
+        decide = functools.partial(deciding.decide, seen.hosts, seen.guests, since, self._settings, now, refuses)
+        try:
+            found = decide(seen.held_up or held_up)
+        except oslo_messaging.MessagingException as failure:
+            found = decide(f"no scheduler answers: {failure}"[:500])
         return found, _record(found, seen)
 
     def _refused(self, guest: Guest, host: str) -> str:
-        """Ask a scheduler, which books nothing."""
+        """Ask a scheduler, which books nothing. :raises oslo_messaging.MessagingException: none answers"""
         try:
             found = self._dry_run.requests_of([guest.uuid], live=True)
             if not found:
@@ -79,8 +86,8 @@ class Trying:
             # What forced the first host is no rule for others.
             for name in ("force_hosts", "force_nodes"):
                 properties.pop(name, None)
-            answer = self._scheduler.explain(new_context(), asked["request_spec"], properties, best=1)
-        except (errors.FleetError, oslo_messaging.MessagingException) as failure:
+            answer = self._scheduler.explain(new_context(), asked["request_spec"], properties, 1, _WAIT_S)
+        except errors.FleetError as failure:
             return f"the scheduler cannot judge {guest.name} on {host}: {failure}"[:500]
         if answer["picks"]:
             return ""

@@ -32,6 +32,6 @@ def wire(common: Common, moves: Moves, builds: Builds) -> BalancePart:
     old = Run("old rounds of balancing", lambda: database.write(balances.remove_old, common.fresh()), _OLD_EVERY_S)
     return BalancePart(
         endpoints=[BalanceManager(database, trying, settings, common.fresh)],
-        runs=[Run("balance", keeper.look, EVERY_S), old],
+        runs=[Run("balance", keeper.look, EVERY_S), Run("moves of balancing", keeper.go_on, EVERY_S), old],
         keeper=keeper,
     )

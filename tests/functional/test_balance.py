@@ -7,8 +7,10 @@ import collections
 import contextlib
 import json
 import pathlib
+import threading
 from typing import Any
 
+import oslo_messaging
 import pytest
 import sqlalchemy as sa
 
@@ -55,8 +57,13 @@ class BalanceStage(Stage):
         for _number in range(number):
             self.conductor.clock.advance(INTERVAL_S)
             self.beat()
-            self.conductor.balance_keeper.look()
-            self.other.balance_keeper.look()
+            for each in (self.conductor, self.other):
+                each.balance_keeper.go_on()
+                each.balance_keeper.look()
+
+    def keep(self) -> None:
+        self.conductor.balance_keeper.go_on()
+        self.conductor.balance_keeper.look()
 
     def report_loads(self, host: str, loads: dict[str, float]) -> None:
         """:param loads: cores, by guest"""
@@ -94,7 +101,7 @@ def test_a_look_at_a_fleet_that_is_not_balanced_reads_no_hosts(stage: BalanceSta
     """It comes every few seconds on each conductor, and a fleet may have 100,000 hosts in aggregates."""
     stage.conductor.operator.set_aggregate_metadata("web", {"ssd": "true"})
     with databases.statements(database.engine) as read:
-        stage.conductor.balance_keeper.look()
+        stage.keep()
     tables = (models.aggregate_metadata.name, models.aggregate_hosts.name, models.instances.name)
     assert [True, False, False] == [any(table in each for each in read) for table in tables]
 
@@ -235,6 +242,58 @@ def test_what_holds_moves_up_is_told_and_recorded_once(stage: BalanceStage, begi
     assert why in found["not_done"]["h1"]
 
 
+def test_a_scheduler_that_does_not_answer_is_asked_once_a_look(stage: BalanceStage) -> None:
+    """Nothing is suggested by then: the guests that were asked about are not those that filters refuse."""
+    scheduler = stage.conductor.scheduler
+    scheduler.failure = stage.other.scheduler.failure = oslo_messaging.MessagingTimeout("no reply")
+    stage.set_mode("auto")
+    stage.pass_looks(LOOKS)
+    (found,) = stage.rounds()
+    assert ("nothing", [], 1) == (found["status"], found["moves"], len(scheduler.explained))
+    assert "no scheduler answers: no reply" == found["not_done"]["h1"]
+    assert "no scheduler answers: no reply" == stage.conductor.operator.suggest_balance("web")["not_done"]["h1"]
+    scheduler.failure = stage.other.scheduler.failure = None
+    stage.pass_looks()
+    assert "moving" == stage.statuses()[0]
+
+
+def test_moves_go_on_while_a_look_waits(stage: BalanceStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.conductor.operator.create_aggregate("ssd", {"balance": "suggest"})
+    found = suggested(stage)
+    stage.conductor.operator.run_balance("web", found["uuid"])
+    keeper = stage.conductor.balance_keeper
+    begun: list[int] = []
+
+    def wait(*_arguments: Any, **_more: Any) -> Any:
+        thread = threading.Thread(target=keeper.go_on)
+        thread.start()
+        thread.join(60)
+        begun.append(len(stage.moving()))
+        raise errors.NotFound(kind="Aggregate", name="web")
+
+    monkeypatch.setattr(keeper._trying, "round", wait)
+    stage.conductor.clock.advance(INTERVAL_S)
+    stage.beat()
+    keeper.look()
+    assert begun
+    assert len(found["moves"]) == begun[0]
+
+
+def test_a_host_that_has_just_gone_silent_holds_moves_up(stage: BalanceStage) -> None:
+    """Whatever is there may need the room soon. After some time it is a host like any other that is down."""
+    found = suggested(stage)
+    clock = stage.conductor.clock
+    clock.advance(2 * INTERVAL_S)
+    stage.beat(HOSTS[-1])
+    why = f"host {HOSTS[-1]} has gone silent"
+    with pytest.raises(errors.Conflict, match=why):
+        stage.conductor.operator.run_balance("web", found["uuid"])
+    assert why in stage.conductor.operator.suggest_balance("web")["not_done"]["h1"]
+    clock.advance(balances.SILENT.total_seconds())
+    stage.beat(HOSTS[-1])
+    assert stage.conductor.operator.suggest_balance("web")["moves"]
+
+
 def test_what_would_be_done_now(stage: BalanceStage) -> None:
     """Nothing is written, and nothing is waited for."""
     found = stage.conductor.operator.suggest_balance("web")
@@ -347,7 +406,7 @@ def test_what_was_decided_holds_when_it_begins(stage: BalanceStage, change: Any,
     found = suggested(stage)
     stage.conductor.operator.run_balance("web", found["uuid"])
     change(stage, found["moves"][0])
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     first = next(each for each in stage.rounds() if each["uuid"] == found["uuid"])["moves"][0]
     assert "failed" == first["status"]
     assert why in first["why"]
@@ -363,7 +422,7 @@ def test_what_began_by_itself_ends_when_an_operator_is_to_decide(
     stage.pass_looks(LOOKS)
     monkeypatch.undo()
     stage.set_mode("confirm")
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     (found,) = stage.rounds()
     assert ("done", []) == (found["status"], stage.moving())
     assert {"the mode is confirm now: it does not begin by itself"} == {each["why"] for each in found["moves"]}
@@ -411,10 +470,10 @@ def test_a_round_waits_for_a_maintenance_that_began_since(stage: BalanceStage, m
     monkeypatch.undo()
     stage.run(["h4"])
     stage.look()
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     assert (["moving"], []) == (stage.statuses(), stage.moving())
     stage.conductor.operator.cancel_maintenance("kernel")
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     assert stage.moving()
 
 
@@ -440,7 +499,7 @@ def test_a_round_that_does_not_begin_in_time_is_none(
         assert ["moving"] == stage.statuses()
     stage.conductor.clock.advance(5 * INTERVAL_S)
     stage.beat()
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     (late,) = [each for each in stage.rounds() if each["moves"]]
     assert ("done", []) == (late["status"], stage.moving())
     assert all("did not begin in time" in each["why"] and pinned == ("1.4" in each["why"]) for each in late["moves"])
@@ -479,7 +538,7 @@ def test_a_suggestion_of_long_ago_that_fails_is_not_made_again_at_once(database:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(acceptance, "accept", _refuse)
         stage.conductor.operator.run_balance("web", found["uuid"])
-        stage.conductor.balance_keeper.look()
+        stage.keep()
     stage.pass_looks(3)
     tried = {each["instance_uuid"] for each in found["moves"]}
     later = {each["instance_uuid"] for one in stage.rounds() if one["uuid"] != found["uuid"] for each in one["moves"]}
@@ -559,9 +618,9 @@ def test_what_is_measured_long_afterwards_is_no_effect_of_a_round(stage: Balance
     """Nobody looked meanwhile: guests have come and gone since."""
     found = suggested(stage)
     stage.conductor.operator.run_balance("web", found["uuid"])
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     stage.arrive(*(each["destination"] for each in found["moves"]))
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     stage.conductor.operator.pause_balance("web", True)
     stage.pass_looks(30)
     stage.conductor.operator.pause_balance("web", False)
@@ -586,7 +645,7 @@ def test_guests_whose_moves_were_not_tried_have_no_cooldown(
         stage.conductor.operator.pause_balance("web", True)
     else:
         stage.set_mode("confirm")
-    stage.conductor.balance_keeper.look()
+    stage.keep()
     stage.conductor.operator.pause_balance("web", False)
     assert {"failed"} == {each["status"] for each in stage.rounds()[0]["moves"]}
     assert [] == stage.conductor.operator.list_migrations({})

@@ -62,7 +62,7 @@ def test_maintenance_and_balancing_read_the_instances_and_moves_of_their_hosts(d
     stage.run(["h1", "h2"])
     with explained(database) as plans:
         stage.look(2)
-        stage.conductor.balance_keeper.look()
+        stage.keep()
     assert {"h1": "draining", "h2": "draining"} == stage.hosts()
     assert any("SEARCH migrations" in plan for plan in plans)
     assert [] == scans(plans, "instances", "migrations", "balance_rounds")

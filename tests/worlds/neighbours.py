@@ -40,7 +40,12 @@ class FakeScheduler:
             raise self.pinned
 
     def explain(
-        self, context: RequestContext, request_spec: dict[str, Any], filter_properties: dict[str, Any], best: int = 10
+        self,
+        context: RequestContext,
+        request_spec: dict[str, Any],
+        filter_properties: dict[str, Any],
+        best: int = 10,
+        timeout: float | None = None,
     ) -> dict[str, Any]:
         """All hosts pass, unless ``refusing`` names the filter that drops them, or the code of another reason."""
         self.explained.append((request_spec, filter_properties))

@@ -16,6 +16,7 @@ from fleet import balance_states, errors, maintenance_states, move_states, recov
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import guest_loads
+from fleet.db.hosts.services import COMPUTE
 from fleet.db.tables import models
 from fleet.db.tables.operations.balance import BalanceRoundRow, BalanceRow
 from fleet.json_codec import JSONObject
@@ -26,10 +27,13 @@ INSTANCES = models.instances
 MIGRATIONS = models.migrations
 _MAINTAINED = models.maintenance_hosts
 _RECOVERIES = models.recoveries
+_SERVICES = models.services
 #: Rounds that have ended are kept for this time.
 KEPT = seconds(90 * 24 * 3600)
 #: Key of a move of a round that ended before it was tried. No answer has it.
 UNTRIED = "untried"
+#: After a host has gone silent, no moves begin for this time, unless its recovery has ended before.
+SILENT = seconds(600)
 _MOST_REMOVED = 500
 _LOADS_KEPT = seconds(24 * 3600)
 
@@ -76,6 +80,18 @@ _MOVES = (
     )
 )
 _SINCE: sa.BindParameter[datetime.datetime] = sa.bindparam("since", type_=models.Timestamp)
+#: Agents that were stopped have no last heartbeat.
+_SILENT = (
+    sa.select(_SERVICES.c.host)
+    .where(
+        _SERVICES.c.binary == COMPUTE,
+        _SERVICES.c.host.in_(_HOSTS),
+        _SERVICES.c.last_seen_up.between(_SINCE, sa.bindparam("until", type_=models.Timestamp)),
+        sa.not_(_SERVICES.c.deleted),
+    )
+    .order_by(_SERVICES.c.host)
+    .limit(1)
+)
 #: The record of an evacuation is written once more when its former host has cleaned up, which may be days later.
 _CLEANED = sa.and_(MIGRATIONS.c.migration_type == move_states.EVACUATION, MIGRATIONS.c.status == move_states.COMPLETED)
 _MOVED = (
@@ -174,11 +190,17 @@ def change(tx: Transaction, row: BalanceRoundRow, **values: object) -> None:
     tx.update(ROUNDS, row.id, values)
 
 
-def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str], aggregate: str) -> str:
+def holding_up(
+    connection: Transaction | sa.Connection,
+    hosts: Collection[str],
+    aggregate: str,
+    now: datetime.datetime,
+    down_time_s: float,
+) -> str:
     """Return why no guest of these hosts of an aggregate should move now; "" if nothing is against it."""
     wanted = {"hosts": sorted(hosts)}
-    if upkeep := in_upkeep(connection, hosts):
-        return upkeep
+    if out := out_of_use(connection, hosts, now, down_time_s):
+        return out
     for query, what in ((_BUILDS, "builds"), (_MOVES, "moves")):
         number = connection.execute(query, wanted).scalar_one()
         if number:
@@ -190,10 +212,20 @@ def holding_up(connection: Transaction | sa.Connection, hosts: Collection[str], 
     return ""
 
 
-def in_upkeep(connection: Transaction | sa.Connection, hosts: Collection[str]) -> str:
-    """Return that a host is recovered or in a maintenance; "" if none is."""
-    for query, what in ((_RECOVERED, "is recovered"), (_TAKEN, "is in a maintenance")):
-        host = connection.execute(query, {"hosts": sorted(hosts)}).scalar()
+def out_of_use(
+    connection: Transaction | sa.Connection, hosts: Collection[str], now: datetime.datetime, down_time_s: float
+) -> str:
+    """Return that a host is recovered, is in a maintenance, or has just gone silent; "" if none is.
+
+    Whatever is on a silent host may need the room of others soon.
+    """
+    of_hosts, until = {"hosts": sorted(hosts)}, now - seconds(down_time_s)
+    for query, what, more in (
+        (_RECOVERED, "is recovered", {}),
+        (_TAKEN, "is in a maintenance", {}),
+        (_SILENT, "has gone silent", {"since": until - SILENT, "until": until}),
+    ):
+        host = connection.execute(query, {**of_hosts, **more}).scalar()
         if host is not None:
             return f"host {host} {what}"
     return ""

@@ -21,11 +21,19 @@ class DecisionAPI(API):
     _since: ClassVar[str] = ""
 
     def explain(
-        self, context: RequestContext, request_spec: JSONObject, filter_properties: JSONObject, best: int = 10
+        self,
+        context: RequestContext,
+        request_spec: JSONObject,
+        filter_properties: JSONObject,
+        best: int = 10,
+        timeout: float | None = None,
     ) -> JSONObject:
-        """Return the decision that the scheduler would make, in the form of ``docs/explain.md``. Nothing is booked."""
+        """Return the decision that the scheduler would make, in the form of ``docs/explain.md``. Nothing is booked.
+
+        :param timeout: in seconds; None: ``rpc_response_timeout``
+        """
         asked = {"request_spec": request_spec, "filter_properties": filter_properties, "best": best}
-        return self._ask(context, Message("explain", asked, version=self._since))
+        return self._ask(context, Message("explain", asked, version=self._since), timeout=timeout)
 
     def capacity(
         self,
