@@ -124,7 +124,8 @@ class Plan:
     :param fits: how many of the goal's new instances fit afterwards
     :param kept: hosts that were tried and cannot be freed, or be given room, with the reason
     :param staying: how many guests the planner leaves where they are, though they could move; so does "any plan"
-    :param dropped: moves of the search that no order allows, or that the filters or a promise refuse, with the reason
+    :param dropped: moves of the search that no order allows, or that the filters refuse, with the reason
+    :param ends: why the plan has no more moves of the search; ""
     """
 
     moves: Sequence[Move]
@@ -136,3 +137,4 @@ class Plan:
     staying: int = 0
     kept: Mapping[str, str] = dataclasses.field(default_factory=dict)
     dropped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ends: str = ""

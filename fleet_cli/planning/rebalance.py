@@ -94,6 +94,8 @@ class Rebalance(command.Lister):
             listing.remark(f"  {what} is left out of the plan: {reason}")
         if len(plan.dropped) > _LINES:
             listing.remark(f"  and {len(plan.dropped) - _LINES} more moves")
+        if plan.ends:
+            listing.remark(f"  The plan has no more moves: {plan.ends}")
         if parsed_args.flavor and plan.fits < parsed_args.count:
             listing.remark(
                 "  'fleet explain', with the same flavor and conditions, says what keeps further ones out now"

@@ -76,8 +76,9 @@ def fleet(hosts: int, share: float, most: int = 12) -> tuple[Changes, dict[str, 
     return factories.changes(nodes, instances=rows), sizes, where
 
 
-def request(uuid: str, vcpus: int, host: str) -> Demand:
-    memory_mb = vcpus * _GB_A_VCPU * 1024
+def request(uuid: str, vcpus: int, host: str, memory_mb: int = 0) -> Demand:
+    """:param memory_mb: 0: as much for each vcpu as hosts have"""
+    memory_mb = memory_mb or vcpus * _GB_A_VCPU * 1024
     held = {"memory_mb": memory_mb, "disk_gb": 0, "vcpus": vcpus}
     spec = {
         "instance_type": {"vcpus": vcpus, "memory_mb": memory_mb},

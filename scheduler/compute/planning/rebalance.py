@@ -24,8 +24,8 @@ from scheduler.compute.planning.moves import columns as columns_of
 from scheduler.compute.planning.moves import fitting, goals, promises, steps
 from scheduler.compute.planning.moves.columns import Columns
 
-#: Of the time limit; the rest is for the scheduler's own decisions about the moves.
-_SEARCHING = 0.8
+#: Of the time limit, with promises to prove and without; the rest is for proofs, and the scheduler's own decisions.
+_BESIDE_PROOFS, _SEARCHING = 0.4, 0.8
 #: How often the search begins anew without what was refused.
 _ROUNDS = 4
 _PURPOSE = {MAKE_ROOM: "make room on", BALANCE: "relieve", UNDO_SKEW: "relieve"}
@@ -51,7 +51,7 @@ def run(
     ground = Ground(conf, state, request_of)
     tick("reading")
     columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), goal.room_for)
-    until = goals.deadline(_SEARCHING * goal.limit_s)
+    until = goals.deadline((_BESIDE_PROOFS if goal.promised else _SEARCHING) * goal.limit_s)
     for number in range(_ROUNDS):
         tick("searching")
         wanted, measured = goals.search(columns, goal, until)
@@ -64,10 +64,10 @@ def run(
         columns = _without(columns, planned.moves, accepted.refused, full)
     useful = _useful(columns, goal, accepted.moves)
     demands = _demands(columns, anew or request_of) if goal.promised else {}
-    broken = ""
+    ends, over = "", goals.deadline((1 - _BESIDE_PROOFS) * goal.limit_s)
     while True:
-        moves, why = promises.keeping(conf, state, useful, goal.promised, demands, columns.guest_of())
-        broken, useful = broken or why, _useful(columns, goal, moves)
+        moves, why = promises.keeping(conf, state, useful, goal.promised, demands, columns.guest_of(), over)
+        ends, useful = ends or why, _useful(columns, goal, moves)
         # What is left out of the middle leads through other states.
         if len(useful) == len(moves):
             break
@@ -84,8 +84,10 @@ def run(
         freed=[columns.hosts[host] for host in goals.freed(columns, at)],
         fits=len(placed),
         staying=columns.chosen,
-        kept=wanted.kept,
-        dropped={**planned.refused, **accepted.refused, **({"promise": broken} if broken else {})},
+        # The search has tried them beside moves that are no part of the plan.
+        kept={} if ends else wanted.kept,
+        dropped={**planned.refused, **accepted.refused},
+        ends=ends,
     )
 
 

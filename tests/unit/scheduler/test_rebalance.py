@@ -17,6 +17,7 @@ from fleet.objects.tolerance import Tolerance
 from fleet.objects.whatif import Demand
 from scheduler.compute.planning import rebalance
 from scheduler.compute.planning.ground import Ground
+from scheduler.compute.planning.moves import promises
 from tests.factories import PlacedInstance, Service, changes, node, uuid
 from tests.unit.scheduler.plugins import configuration
 
@@ -406,7 +407,7 @@ def test_an_instance_that_goes_between_two_reads_ends_no_plan() -> None:
             raise errors.NotFound(kind="Instance", name=name)
         return fleet.request_of(name)
 
-    goal = Goal(50, limit_s=0.3, promised=[Tolerance()])
+    goal = Goal(50, limit_s=30, promised=[Tolerance()])
     plan = rebalance.run(configuration(), fleet.state, goal, fleet.request_of, lambda _doing: None, gone)
     assert isinstance(plan, Plan)
 
@@ -414,7 +415,7 @@ def test_an_instance_that_goes_between_two_reads_ends_no_plan() -> None:
 def test_moves_that_serve_nothing_are_no_part_of_a_plan() -> None:
     """A promise ends the plan before the host is free for which another one made room."""
     fleet = FilledHosts({"a": [1, 1, 3], "b": [3, 2], "c": [3, 4], "d": [4]})
-    plan = fleet.plan(Goal(50, limit_s=0.3, promised=[Tolerance()]))
+    plan = fleet.plan(Goal(50, limit_s=30, promised=[Tolerance()]))
     assert ([], []) == (list(plan.freed), list(plan.moves))
 
 
@@ -564,13 +565,42 @@ def test_a_loss_that_is_survived_now_is_survived_in_every_state() -> None:
     fleet = FilledHosts({"a": [4], "b": [4], "c": [4]})
     promised = [Tolerance()]
     assert 1 == len(fleet.plan(Goal(50, limit_s=0.2)).freed)
-    plan = fleet.plan(Goal(50, limit_s=0.2, promised=promised))
+    plan = fleet.plan(Goal(50, limit_s=30, promised=promised))
     full = {host for host, used in fleet.after(plan).items() if used > 4}
     assert (not full) or len(plan.freed) == 1
     tight = FilledHosts({"a": [4], "b": [4], "c": [5]})
-    kept = tight.plan(Goal(50, limit_s=0.2, promised=promised))
+    kept = tight.plan(Goal(50, limit_s=30, promised=promised))
     assert [] == list(kept.moves)
-    assert "the loss of" in kept.dropped["promise"]
+    assert "the loss of" in kept.ends
+
+
+def test_a_step_is_divided_where_a_promise_allows_one_move_after_the_other() -> None:
+    """With both guests of a under way to c, where they count as well, the loss of b would find room for 7 of its 8."""
+    fleet = FilledHosts({"a": [2, 2], "b": [1] * 8, "c": [1]})
+    named = uuid(11)
+    fleet.properties[uuid(3)] = {"scheduler_hints": {"different_host": [named]}}
+    plan = fleet.plan(Goal(50, limit_s=30, promised=[Tolerance()]))
+    assert (["a"], "") == (list(plan.freed), plan.ends)
+    assert [1, 2] == [each.step for each in plan.moves]
+    assert [1, 1] == [each.step for each in fleet.plan(Goal(50, limit_s=0.3)).moves]
+
+
+def test_proofs_end_with_the_time() -> None:
+    fleet = FilledHosts({"a": [1], "b": [1], "c": [4]})
+    moves = fleet.plan(Goal(50, limit_s=0.3)).moves
+    demands = {name: fleet.request_of(name) for name in fleet.hosts}
+    kept, why = promises.keeping(
+        configuration(), fleet.state, moves, [Tolerance()], demands, {}, until=5.0, clock=lambda: 5.0
+    )
+    assert [] == kept
+    assert "the time limit was over" in why
+
+
+def test_the_cheapest_guests_that_are_too_many_leave() -> None:
+    """a may have 5 of 8 vcpus. To move what lowers it most first, the 4, would be dearer than the 3."""
+    fleet = FilledHosts({"a": [4, 3, 1], "b": [3], "c": [1]})
+    plan = fleet.plan(Goal(50, UNDO_SKEW, within=0.125, limit_s=30))
+    assert [(0, 0.0), (3.0, 3.0)] == [(each.reached, each.bound) for each in plan.measures]
 
 
 def test_a_measure_says_how_far_it_is_from_the_bound() -> None:

@@ -18,9 +18,10 @@ from scheduler.compute.planning.losses.room_reader import has_open_rules
 from scheduler.compute.planning.moves.columns import DISK, MEMORY, VCPUS, Columns
 from scheduler.compute.tolerance.amounts import demand_of
 from scheduler.compute.tolerance.hardware import has_hardware
-from scheduler.planning.search import bounds, descent, goals
+from scheduler.planning.search import bounds, descent, goals, leaving
 from scheduler.planning.search.annealing import anneal
 from scheduler.planning.search.assignment import Assignment
+from scheduler.planning.search.leaving import Leaving
 from scheduler.planning.search.problem import Problem, Terms
 from scheduler.planning.search.schedule import Schedule
 from scheduler.planning.survival.room import UNLIMITED
@@ -34,9 +35,10 @@ _ABOVE = 1000.0
 #: Shares that differ by less are equal.
 _EXACT = 1e-9
 _GIB = 1024.0
-#: Steps of the search after the descent, and one more for each guest, at most.
+#: Steps of a search after the descent, and one more for each guest, at most.
 _STEPS = 300
-_COOL = Schedule(hot=0.01, cold=1e-4, cycles=1)
+#: Each begins with the best of the one before. Which temperature finds something depends on the fleet.
+_HOT, _COLD = (1e-2, 1e-3, 1e-4), 1e-2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,9 +203,15 @@ def _spread(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Measure
     terms = Terms(*(numpy.stack(each, axis=1) for each in (offset, slope, weight))) if limited else problem.terms
     moves = dataclasses.replace(problem.moves, item=problem.moves.item * (_WORTH if is_balance else 1.0))
     priced = dataclasses.replace(problem, terms=terms, moves=moves)
-    at = _searched(priced, goal.most_moves, until)
     levels_of = [(each, float(mean[each]) + goal.within) for each in limited]
-    least_gib = 0.0 if is_balance else _least_out(columns, use, levels_of) / _GIB
+    out = Leaving()
+    if not is_balance:
+        excess = numpy.zeros(problem.capacity.shape)
+        for each, level in levels_of:
+            excess[:, each] = (use[:, each] - (level + _EXACT) * problem.capacity[:, each]) * columns.up
+        out = leaving.cheapest(problem, excess)
+    at = _searched(priced, goal.most_moves, until, out)
+    least_gib = out.least / _GIB
 
     def measured(at: numpy.ndarray, _hosts: Sequence[int]) -> list[Measure]:
         moved = _moved_gib(columns, at)
@@ -229,32 +237,33 @@ def _above_price(problem: Problem) -> float:
     return max(_ABOVE, 10 * float(dearest))
 
 
-def _searched(problem: Problem, most_moves: int, until: float) -> numpy.ndarray:
+def _searched(problem: Problem, most_moves: int, until: float, out: Leaving) -> numpy.ndarray:
+    """:param out: what must leave hosts that are too full, if that is known"""
     now = Assignment(problem)
     if not problem.items or not now.cost_of.sum():
         return now.at
-    descent.descend(now, most_moves, until)
-    return anneal(problem, until, 1, _COOL, most_moves, start=now.at, enough=0.0, most_steps=_STEPS + problem.items).at
+    for items in (*out.choices, numpy.zeros(0, dtype=int)):
+        tried = Assignment(problem)
+        if len(items) <= most_moves:
+            leaving.leave(tried, items)
+        descent.descend(tried, most_moves, until)
+        now = min(now, tried, key=Assignment.cost)
+        if now.cost() <= out.least:
+            break
+    at, most_steps = now.at, _STEPS + problem.items
+    for number, hot in enumerate(_HOT):
+        # Each has its part of the time that is left.
+        begun = time.monotonic()
+        part = begun + (until - begun) / (len(_HOT) - number)
+        schedule = Schedule(hot=hot, cold=hot * _COLD, cycles=1)
+        at = anneal(problem, part, 1, schedule, most_moves, start=at, enough=out.least, most_steps=most_steps).at
+    return at
 
 
 def _shares(columns: Columns, at: numpy.ndarray, resource: int) -> numpy.ndarray:
     use = numpy.bincount(at, weights=columns.problem.need[:, resource], minlength=len(columns.hosts))
     shares: numpy.ndarray = use / numpy.maximum(columns.problem.capacity[:, resource], 1)
     return shares
-
-
-def _least_out(columns: Columns, use: numpy.ndarray, levels: Sequence[tuple[int, float]]) -> float:
-    """Return the least that must leave hosts which are above the levels."""
-    problem, least = columns.problem, 0.0
-    for host in numpy.flatnonzero(columns.up).tolist():
-        lacks = [use[host, each] - (level + _EXACT) * problem.capacity[host, each] for each, level in levels]
-        if max(lacks, default=0.0) > 0:
-            items = numpy.flatnonzero(problem.start == host)
-            fractions = (
-                bounds.fraction(problem, items, each, lack) for (each, _level), lack in zip(levels, lacks, strict=True)
-            )
-            least += max(fractions)
-    return least
 
 
 def deadline(limit_s: float) -> float:

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from oslo_config import cfg
@@ -26,12 +29,16 @@ def keeping(
     promised: Sequence[Tolerance],
     demands: Mapping[str, Demand | errors.FleetError],
     guests: Guests,
+    until: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Move], str]:
-    """Return the longest beginning of the plan that was found to keep what is survived now, and what the next would break.
+    """Return the longest beginning of the plan that was found to keep what is survived now, and what ends it there.
 
-    The search halves what is left, so another beginning may be longer; what is returned is proved in each of its states.
+    Moves that cannot be under way together are made one after the other: a step is divided before the plan ends. The search
+    halves what is left, so another beginning may be longer; what is returned is proved in each of its states.
 
     :param promised: to survive losses; one that is not survived now holds up nothing
+    :param until: what the clock shows when the time is over
     """
     if not promised or not moves:
         return list(moves), ""
@@ -40,12 +47,24 @@ def keeping(
         return set(kept_promises.broken(conf, now, promised, lambda _uuids: demands))
 
     before = broken(state)
+    proved: list[Move] = []
 
     def problem(some: Sequence[Move]) -> str:
-        lost = next((worse for now in _states(state, some, guests) if (worse := broken(now) - before)), set())
+        if clock() >= until:
+            return "the time limit was over before it was proved that all promised losses are survived meanwhile"
+        lost = next((worse for now in _states(state, proved, some, guests) if (worse := broken(now) - before)), set())
         return f"the loss of {min(lost)} would not be survived then" if lost else ""
 
-    return _beginning(moves, problem)
+    left, why = list(moves), ""
+    while left:
+        more, why = _beginning(left, problem)
+        if not more:
+            break
+        proved += more
+        # The rest of a step that was divided is a step of its own.
+        later = proved[-1].step + 1 - left[len(more)].step if len(more) < len(left) else 0
+        left = [dataclasses.replace(each, step=each.step + max(later, 0)) for each in left[len(more) :]]
+    return proved, why if left else ""
 
 
 def _beginning(moves: Sequence[Move], problem: Callable[[Sequence[Move]], str]) -> tuple[list[Move], str]:
@@ -63,9 +82,9 @@ def _beginning(moves: Sequence[Move], problem: Callable[[Sequence[Move]], str]) 
     return list(moves[:good]), why
 
 
-def _states(state: Changes, moves: Sequence[Move], guests: Guests) -> Iterator[Changes]:
-    """Yield the fleet while each step is under way, and after it."""
+def _states(state: Changes, made: Sequence[Move], moves: Sequence[Move], guests: Guests) -> Iterator[Changes]:
+    """Yield the fleet while each step of ``moves`` is under way, and after it. :param made: before them"""
     for step in sorted({each.step for each in moves}):
-        before = moved(state, joined([each for each in moves if each.step < step]), guests)
+        before = moved(state, joined([*made, *(each for each in moves if each.step < step)]), guests)
         yield arriving(before, [each for each in moves if each.step == step], guests)
-        yield moved(state, joined([each for each in moves if each.step <= step]), guests)
+        yield moved(state, joined([*made, *(each for each in moves if each.step <= step)]), guests)
