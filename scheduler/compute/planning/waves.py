@@ -59,7 +59,12 @@ def run(
     def broken(during: Changes) -> Collection[str]:
         return kept_promises.broken(conf, during, goal.promised, lambda uuids: {uuid: known(uuid) for uuid in uuids})
 
-    return _Planner(Ground(conf, state, requests), goal, tick, broken).plan()
+    frugal = _Planner(Ground(conf, state, requests), goal, tick, broken, is_frugal=True)
+    plan = frugal.plan()
+    if not frugal.has_spared or len(plan.waves) <= plan.bound:
+        return plan
+    other = _Planner(Ground(conf, state, requests), goal, lambda _host: None, broken, is_frugal=False).plan()
+    return min(plan, other, key=lambda each: (len(each.stuck), len(each.waves)))
 
 
 class _Planner:
@@ -69,12 +74,19 @@ class _Planner:
         goal: WavesGoal,
         tick: Callable[[str], object],
         broken: Callable[[Changes], Collection[str]],
+        is_frugal: bool,
     ) -> None:
-        """:param broken: returns the losses that a state does not survive, of those that it is to survive"""
+        """:param broken: returns the losses that a state does not survive, of those that it is to survive
+        :param is_frugal: a wave is no larger than it must be if guests would move to hosts whose turn is still to come
+        """
         self._ground = ground
         self._goal = goal
         self._tick = tick
         self._broken = broken
+        self._is_frugal = is_frugal
+        #: A wave was kept small.
+        self.has_spared = False
+        self._most = goal.at_a_time
         #: The moves so far, by guest: from where it was first to where it is now.
         self._moves: dict[str, Move] = {}
         #: Guests where they were at first.
@@ -103,6 +115,7 @@ class _Planner:
         guests = sum(len(self._there[host]) for host in self._left)
         names, use = fleet.read(readings.host_names), fleet.read(readings.utilization)
         free = fleet.read(self._ground.free)
+        self._most = _most_at_once(names, use, free, self._left, self._guests.values(), self._goal.at_a_time)
         places = _Places(self._ground, fleet, self._left)
         waves = []
         while self._left:
@@ -112,8 +125,8 @@ class _Planner:
             waves.append(wave)
             self._follow(wave, places)
         planned = [host for wave in waves for host in wave.hosts]
-        bound = _bound(names, use, free, planned, self._guests.values(), self._goal.at_a_time)
-        return WavesPlan(waves, self._stuck, guests, bound)
+        most = _most_at_once(names, use, free, planned, self._guests.values(), self._goal.at_a_time)
+        return WavesPlan(waves, self._stuck, guests, -(-len(planned) // most))
 
     def _next_wave(self, places: _Places) -> Wave | None:
         """Return the next wave. None: no host that is left can be emptied."""
@@ -146,6 +159,9 @@ class _Planner:
         """
         hosts: list[str] = []
         moves: list[Move] = []
+        waiting = set(self._left)
+        # With fewer hosts in this wave, there would be one more.
+        least = (len(waiting) - 1) % self._most + 1 if self._is_frugal else self._goal.at_a_time
         for host in sorted(set(self._left).difference(needed), key=self._size):
             if len(hosts) == self._goal.at_a_time:
                 break
@@ -153,6 +169,10 @@ class _Planner:
             if isinstance(made, str):
                 refused[host] = made
                 continue
+            if len(hosts) >= least and any(each.destination in waiting for each in made):
+                places.release(made)
+                self.has_spared = True
+                break
             hosts.append(host)
             moves += made
         return hosts, moves
@@ -278,7 +298,7 @@ class _Places:
         self._far.change(lambda cache: cache.apply(changed))
 
 
-def _bound(
+def _most_at_once(
     names: Sequence[str],
     use: readings.Hosts,
     free: numpy.ndarray,
@@ -286,7 +306,7 @@ def _bound(
     moving: Iterable[Movable],
     at_a_time: int,
 ) -> int:
-    """Return the fewest waves that any plan for these hosts needs.
+    """Return how many of these hosts any plan can empty together, at most; at least 1.
 
     What moves away from all hosts must fit on the hosts outside a wave: even if the smallest hosts of the goal are taken
     first, no more hosts can be empty at a time. What guests at rest use, and what is reserved, is neither free nor moved.
@@ -308,7 +328,7 @@ def _bound(
         for host, size in zip(names, (used + numpy.clip(free[:, resource], 0, used.sum())).tolist(), strict=True):
             capacity[host] += size
         most = min(most, _empty_at_once(capacity, hosts, float(used.sum()) - sum(stays.values())))
-    return -(-len(hosts) // max(most, 1))
+    return max(most, 1)
 
 
 def _empty_at_once(capacity: Mapping[str, float], hosts: Collection[str], used: float) -> int:

@@ -47,7 +47,19 @@ def violations(fleet: FilledHosts, found: WavesPlan) -> list[str]:
 
 CASES = [
     ("one after the other, into the one that had its turn", {"a": [8], "b": [8], "c": []}, 10, [["c"], ["a"], ["b"]]),
-    ("the emptiest go first, and together", {"a": [1], "b": [1], "c": [6], "d": []}, 10, [["d", "a", "b"], ["c"]]),
+    ("the emptiest go first, and together", {"a": [1], "b": [1], "c": [8], "d": []}, 2, [["d", "a"], ["b", "c"]]),
+    (
+        "no more than must, so that guests move once",
+        {"a": [1], "b": [1], "c": [6], "d": []},
+        10,
+        [["d"], ["a", "b", "c"]],
+    ),
+    (
+        "more than must, where that takes fewer waves",
+        {"a": [], "b": [3, 4], "c": [3, 1, 3], "d": [2], "e": []},
+        10,
+        [["a", "e", "c"], ["b", "d"]],
+    ),
     ("no more at a time than allowed", {"a": [1], "b": [1], "c": [6], "d": []}, 1, [["d"], ["a"], ["b"], ["c"]]),
     ("empty hosts need no moves", {"a": [], "b": []}, 10, [["a", "b"]]),
 ]
