@@ -52,9 +52,9 @@ RECOVERY_OPTS = [
         "fence_command",
         help="Program, with its arguments, that switches a host off: by IPMI, a power switch or a script. The host's name "
         "is added as the last argument. Exit status 0 means that the host is certainly off; anything else, and no end "
-        "within fence_timeout, is a failure. It may run again for a host that is off already, and after a conductor "
-        "has died beside an earlier run. Its environment has FLEET_HOST, FLEET_RECOVERY, FLEET_FENCE_ATTEMPT and "
-        "FLEET_FENCE_TIMEOUT. No shell reads it.",
+        "within fence_timeout, is a failure. It may run again for a host that is off already. All that it has started "
+        "is killed when it ends, after fence_timeout, and when its conductor dies. Its environment has "
+        "FLEET_HOST, FLEET_RECOVERY, FLEET_FENCE_ATTEMPT and FLEET_FENCE_TIMEOUT. No shell reads it.",
     ),
     cfg.IntOpt("fence_timeout", default=60, min=1, max=3600, help="Seconds after which fence_command is killed."),
     cfg.IntOpt(

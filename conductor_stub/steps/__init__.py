@@ -9,5 +9,5 @@ the scheduler receives, ``flavor_check`` what a flavor asks of a host, ``devices
 disks, ``reach`` says which hosts have the data of volumes,
 ``faults`` how an error is stored and shown.
 ``client_token`` is a client's name for its request. ``hook`` runs a command of the operator's for a host, ``fence`` the one
-that switches it off, and ``beside`` keeps them beside the caller.
+that switches it off, of which ``guard`` lets nothing outlive its conductor, and ``beside`` keeps them beside the caller.
 """

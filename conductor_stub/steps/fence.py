@@ -49,5 +49,8 @@ Fence = Callable[[Order], Outcome]
 
 
 def run(order: Order) -> Outcome:
-    """Run the command to its end, or kill it and what it has started after ``timeout_s``."""
-    return Outcome(*hook.run([*order.command, order.host], order.environment(), order.timeout_s, "the fence"))
+    """Run the command to its end, or kill it after ``timeout_s``. Nothing of it outlives its time, or this conductor: the
+    host may be in use again by then.
+    """
+    command = [*order.command, order.host]
+    return Outcome(*hook.run_guarded(command, order.environment(), order.timeout_s, "the fence"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a command of the operator's for one host, to its end or to a time limit.
 
-The fence and the maintenance of hosts call it.
+The fence and the maintenance of hosts call it. The command of a maintenance goes on if its conductor dies; a fence must not.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
+from conductor_stub.steps import guard
 from fleet.clock import seconds
 
 #: Seconds of a lease for starting and killing a command, and for writing its outcome; and those of them for the start.
@@ -40,19 +42,10 @@ def begin_by(lease_until: datetime.datetime, timeout_s: float) -> datetime.datet
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float, what: str) -> Ended:
-    """Run the command to its end, or kill it and what it has started after ``timeout_s``. :param what: for messages"""
-    # A file: a pipe would be held open by what the command has left in the background.
-    with tempfile.TemporaryFile() as output:
-        _append_only(output)
+    """Run the command to its end, or kill it and its session after ``timeout_s``. :param what: for messages"""
+    with _output() as output:
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
-                start_new_session=True,
-            )
+            process = _start(command, environment, output, subprocess.DEVNULL, output)
         except (OSError, ValueError) as failure:
             return Ended(False, f"{what} cannot be run: {failure}")
         try:
@@ -62,8 +55,50 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
             ended = Ended(False, f"{what} did not end within {timeout_s:g} s, and was killed")
         else:
             ended = _of_status(status, what)
-        said = _read(output)
-    return ended._replace(message=f"{ended.message}; it wrote: {said}") if said else ended
+        return _with_words(ended, output)
+
+
+def run_guarded(command: Sequence[str], environment: Mapping[str, str], timeout_s: float, what: str) -> Ended:
+    """Run the command as ``run`` does. All that it has started is killed when it ends, at the end of its time, whatever this
+    process does then, or when this process ends.
+    """
+    guarded = [sys.executable, "-I", "-S", guard.__file__, repr(time.monotonic() + timeout_s), *command]
+    with _output() as output:
+        try:
+            process = _start(guarded, environment, output, subprocess.PIPE, subprocess.PIPE)
+        except (OSError, ValueError) as failure:
+            return Ended(False, f"{what} cannot be run: {failure}")
+        with process:
+            try:
+                status = _wait(process, output, timeout_s + guard.KILLING_S + _LOOK_S)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                report = [guard.LATE]
+            else:
+                assert process.stdout is not None, "it is a pipe"
+                report = process.stdout.read().decode(errors="replace").split() or [guard.ENDED, str(status)]
+        return _with_words(_of_report(report, timeout_s, what), output)
+
+
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes], stdin: int, stdout: IO[bytes] | int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=output,
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[IO[bytes]]:
+    """A file: a pipe would be held open by what the command has left in the background."""
+    with tempfile.TemporaryFile() as output:
+        _append_only(output)
+        yield output
 
 
 def _append_only(output: IO[bytes]) -> None:
@@ -100,10 +135,29 @@ def _of_status(status: int, what: str) -> Ended:
     return Ended(False, f"{what} failed: {how}")
 
 
+def _of_report(report: Sequence[str], timeout_s: float, what: str) -> Ended:
+    """:param report: the words of the guard"""
+    if report[0] == guard.CANNOT_RUN:
+        return Ended(False, f"{what} cannot be run: {' '.join(report[1:])}")
+    is_left = report[-1] == guard.LEFT
+    if report[0] != guard.ENDED:
+        killed = "not all of it could be killed" if is_left else "was killed"
+        return Ended(False, f"{what} did not end within {timeout_s:g} s, and {killed}")
+    ended = _of_status(int(report[1]), what)
+    return (
+        ended._replace(message=f"{ended.message}; what it has left runs on: it cannot be killed") if is_left else ended
+    )
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _with_words(ended: Ended, output: IO[bytes]) -> Ended:
+    said = _read(output)
+    return ended._replace(message=f"{ended.message}; it wrote: {said}") if said else ended
 
 
 def _read(output: IO[bytes]) -> str:

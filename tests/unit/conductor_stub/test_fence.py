@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
 from oslo_config import cfg
 
 from conductor_stub import conf as conductor_conf
-from conductor_stub.steps import fence
+from conductor_stub.steps import fence, guard
 from conductor_stub.steps.fence import Order
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors
@@ -56,14 +58,76 @@ def test_what_a_fence_is_told() -> None:
     assert "h1; touch /tmp/never recovery-uuid 2 60" in said
 
 
+def hangs(pids: pathlib.Path) -> str:
+    """A script that ignores SIGTERM, and whose child has a session of its own; both write their pids."""
+    return f"trap '' TERM INT HUP; setsid sleep 600 & echo $! $$ > {pids}; mv {pids} {pids}.all; sleep 600"
+
+
 def test_a_fence_that_hangs_is_killed_with_what_it_has_started(tmp_path: pathlib.Path) -> None:
     """Its child would write later, and holds the output open."""
-    pid = tmp_path / "pid"
-    script = f"sleep 600 & echo $! > {pid}; wait"
-    outcome = fence.run(Order(["/bin/sh", "-c", script], "h1", "uuid", 1, 4, NEVER))
+    outcome = fence.run(Order(["/bin/sh", "-c", hangs(tmp_path / "pids")], "h1", "uuid", 1, 4, NEVER))
     assert not outcome.is_off
     assert "the fence did not end within 4 s, and was killed" == outcome.message
-    eventually(lambda: _has_ended(pid.read_text().strip()))
+    assert [True, True] == _have_ended(tmp_path)
+
+
+def test_nothing_of_a_fence_outlives_its_conductor(tmp_path: pathlib.Path) -> None:
+    """Another conductor runs the next one. By then the host may be up again, and this one would switch it off."""
+    order = ["/bin/sh", "-c", hangs(tmp_path / "pids")]
+    script = (
+        "import datetime; from conductor_stub.steps import fence\n"
+        f"fence.run(fence.Order({order}, 'h1', 'uuid', 1, 600, datetime.datetime.max))"
+    )
+    conductor = subprocess.Popen(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    try:
+        eventually((tmp_path / "pids.all").exists)
+        assert [False, False] == _have_ended(tmp_path)
+    finally:
+        conductor.kill()
+        conductor.wait()
+    eventually(lambda: [True, True] == _have_ended(tmp_path))
+
+
+def test_nothing_of_a_fence_outlives_its_end(tmp_path: pathlib.Path) -> None:
+    script = f"setsid sleep 600 & echo $! > {tmp_path}/pids.all"
+    assert fence.run(Order(["/bin/sh", "-c", script], "h1", "uuid", 1, PATIENT_S, NEVER)).is_off
+    assert [True] == _have_ended(tmp_path)
+
+
+def test_a_fence_that_comes_late_does_not_begin(tmp_path: pathlib.Path) -> None:
+    """This process stood still after it had decided to run it."""
+    outcome = fence.run(Order(["/bin/touch", f"{tmp_path}/begun"], "h1", "uuid", 1, -1, NEVER))
+    assert (False, []) == (outcome.is_off, list(tmp_path.iterdir()))
+
+
+def test_a_fence_inherits_no_files() -> None:
+    script = "import os; print([f for f in range(3, 100) if os.path.exists(f'/proc/self/fd/{f}')], os.read(0, 1))"
+    assert "the fence succeeded; it wrote: [] b''" == fence.run(order(script)).message
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        pytest.param("late left", "the fence did not end within 9 s, and not all of it could be killed", id="late"),
+        pytest.param(
+            "ended 0 left", "the fence succeeded; what it has left runs on: it cannot be killed", id="succeeds"
+        ),
+    ],
+)
+def test_what_cannot_be_killed_is_told(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, report: str, expected: str
+) -> None:
+    """It belongs to another user, for example."""
+    other = tmp_path / "guard.py"
+    other.write_text(f"print({report!r})")
+    monkeypatch.setattr(guard, "__file__", str(other))
+    assert expected == fence.run(Order(["/sbin/off"], "h1", "uuid", 1, 9, NEVER)).message
+
+
+def _have_ended(directory: pathlib.Path) -> list[bool]:
+    return [_has_ended(pid) for pid in (directory / "pids.all").read_text().split()]
 
 
 def _has_ended(pid: str) -> bool:
