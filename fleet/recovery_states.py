@@ -16,7 +16,7 @@ A guest of a recovery::
 
     waiting ── its evacuation is accepted ──▶ moving ── it runs elsewhere ──▶ moved
        ▲  └── deleted, or moved by others ──▶ gone        │
-       │  └── its host is back ──▶ stayed                │
+       │  └── its host is back (and starts it) ▶ stayed  │
        └──────────── the evacuation failed ──────────────┘
 """
 

@@ -142,6 +142,12 @@ def begin(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext, 
     return entered
 
 
+def begin_unasked(tx: Transaction, row: RequestedInstance, task: str, ctx: StepContext) -> None:
+    """Write a task that no user has asked for into a locked row. The next sweep notifies its host."""
+    begin(tx, row, task, ctx)
+    tx.update(instances.INSTANCES, row.uuid, {"step_deadline": ctx.now})
+
+
 def allowed_s(task: str | None, limits: StepLimits) -> float:
     """Return the seconds that a task may take. Tasks that copy a disk have the time of a build."""
     return limits.build_timeout_s if task in states.DISK_TASKS else limits.power_timeout_s

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from conductor_stub.moves import acceptance
 from conductor_stub.moves.machine import Move
 from conductor_stub.power.machine import PowerMachine
-from conductor_stub.recovery import fencing, order
+from conductor_stub.recovery import fencing, order, returning
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, move_states, recovery_states, states
 from fleet.clock import seconds
@@ -67,9 +67,11 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
         return State(recovery_states.HELD)
     is_back = _is_back(tx, row, ctx)
     if is_back:
-        recoveries.leave_waiting(tx, uuid, ctx.now)
+        returning.leave(tx, row, ctx)
     guests = recoveries.guests(tx, uuid)
     if any(map(_is_open, guests)):
+        if is_back:
+            return State(row.status)
         waiting = [each for each in guests if each.status == recovery_states.WAITING and each.due_at <= ctx.now]
         untried = all(each.status == recovery_states.WAITING and not each.tries for each in guests)
         unplanned = untried and not recoveries.has_step(tx, uuid, PLANNED)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
+from conductor_stub.recovery import returning
 from conductor_stub.steps import hook, recovery_settings
 from conductor_stub.steps.fence import Order, Outcome
+from conductor_stub.steps.limits import StepContext, StepLimits
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE
 from fleet import failpoints, recovery_states
@@ -30,7 +32,7 @@ _AGAIN_AFTER_S = 20
 
 @failpoints.commits("conductor.recovery_fence")
 def take(
-    tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, down_time_s: float, clock: Clock
+    tx: Transaction, uuid: str, lease: str, settings: RecoverySettings, limits: StepLimits, clock: Clock
 ) -> Order | None:
     """Take the lease. Return the fence that this conductor must run; None if there is none to run.
 
@@ -49,7 +51,8 @@ def take(
     if not may or is_leased or row.due_at > now:
         return None
     service = services.get(tx, row.host, services.COMPUTE)
-    if service is not None and services.is_up(service, now, down_time_s):
+    if service is not None and services.is_up(service, now, limits.service_down_time_s):
+        returning.start(tx, row, recoveries.guests(tx, uuid), StepContext(limits, now))
         end(tx, row, recovery_states.RETURNED, "the host reports again", now)
         return None
     if service is not None and service.last_seen_up is None and not service.forced_down and not row.asked:

@@ -15,6 +15,7 @@ from conductor_stub.recovery.watch import Watch
 from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.fence import Fence, Order
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from fleet import errors, recovery_states
 from fleet.clock import Clock
@@ -68,9 +69,9 @@ class RecoveryKeeper:
         """Begin the recoveries that are due, and continue all others."""
         if not self._database.read(watch.is_used, self._settings):
             return
-        down_time_s = self._placement.step_context().limits.service_down_time_s
+        limits = self._placement.step_context().limits
         racks = self._racks.members()
-        seen: Watch = self._database.write(watch.look, self._settings, racks, down_time_s, self._clock())
+        seen: Watch = self._database.write(watch.look, self._settings, racks, limits.service_down_time_s, self._clock())
         self._tell(seen)
         if seen.paused:
             return
@@ -78,13 +79,13 @@ class RecoveryKeeper:
             if seen.stops(row.host) and not row.asked:
                 continue
             with apart(f"The recovery of host {row.host}"):
-                self._go_on(row, down_time_s)
+                self._go_on(row, limits)
 
-    def _go_on(self, row: RecoveryRow, down_time_s: float) -> None:
+    def _go_on(self, row: RecoveryRow, limits: StepLimits) -> None:
         # For the log lines, also of the transactions.
         new_context().about(host=row.host)
         if row.status == recovery_states.FENCING:
-            self._begin_fence(row, down_time_s)
+            self._begin_fence(row, limits)
         else:
             self._move(row)
 
@@ -103,11 +104,11 @@ class RecoveryKeeper:
         for status in (*recovery_states.OPEN, "paused"):
             metrics.RECOVERIES.labels(status).set(counts.get(status, 0))
 
-    def _begin_fence(self, row: RecoveryRow, down_time_s: float) -> None:
+    def _begin_fence(self, row: RecoveryRow, limits: StepLimits) -> None:
         lease = uuidutils.generate_uuid()
 
         def take() -> Order | None:
-            order = self._database.write(fencing.take, row.uuid, lease, self._settings, down_time_s, self._clock)
+            order = self._database.write(fencing.take, row.uuid, lease, self._settings, limits, self._clock)
             if order is not None:
                 LOG.warning("Fencing host %s, try %d", order.host, order.attempt)
             return order

@@ -365,7 +365,7 @@ def test_a_host_that_reports_while_its_fence_waits_for_a_lock_is_not_fenced(stag
     def clock() -> datetime.datetime:
         return next(times, stage.conductor.clock())
 
-    assert stage.conductor.database.write(fencing.take, uuid, lease, SETTINGS, 60, clock) is None
+    assert stage.conductor.database.write(fencing.take, uuid, lease, SETTINGS, stage.conductor.limits, clock) is None
     assert "returned" == stage.steps()[-1]
 
 

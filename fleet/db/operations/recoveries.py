@@ -226,9 +226,13 @@ def update_guest(tx: Transaction, key: int, now: datetime.datetime, **values: ob
     tx.update(GUESTS, key, {"updated_at": now, **values})
 
 
-def leave_waiting(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
-    """``waiting → stayed``: the host is back."""
-    waiting = GUESTS.c.recovery_uuid == uuid, GUESTS.c.status == recovery_states.WAITING
+def leave_waiting(tx: Transaction, uuid: str, now: datetime.datetime, busy: Collection[str] = ()) -> None:
+    """``waiting → stayed``: the host is back. :param busy: guests that wait on"""
+    waiting = (
+        GUESTS.c.recovery_uuid == uuid,
+        GUESTS.c.status == recovery_states.WAITING,
+        GUESTS.c.instance_uuid.not_in(sorted(busy)),
+    )
     stayed = {"status": recovery_states.STAYED, "problem": None, "updated_at": now}
     tx.execute(GUESTS.update().where(*waiting).values(stayed))
 
