@@ -48,6 +48,7 @@ def accept(
     same_host: bool = False,
     confirms: bool = False,
     promised: bool = False,
+    preferred: str | None = None,
 ) -> Move:
     """Write the record and the instance's task. From now on the move ends within ``move_timeout``.
 
@@ -56,6 +57,7 @@ def accept(
     :param same_host: whether a resize may keep its host
     :param confirms: whether a resize is confirmed when the guest runs on its new host
     :param promised: whether the move is given up if it would break a tolerance, whatever its policy
+    :param preferred: the only host to consider at the first attempt
     :raises errors.Conflict: errors.InvalidInput: errors.NotFound: errors.QuotaExceeded:
     """
     row = instances.lock(tx, instance_uuid)
@@ -94,7 +96,7 @@ def accept(
         "source_node": row.node,
         "old_spec": old_spec,
         "new_spec": dict(new_spec or old_spec),
-        "plan": _plan(destination, confirms, promised),
+        "plan": _plan(destination, preferred, confirms, promised),
         "deadline": deadline,
         # The cast that follows may be lost: the sweeper then hands the move out again.
         "step_deadline": ctx.due(ctx.limits.placing_timeout_s, deadline),
@@ -108,8 +110,10 @@ def accept(
     return machine.read(tx, uuid)
 
 
-def _plan(destination: str | None, confirms: bool, promised: bool) -> MovePlan:
+def _plan(destination: str | None, preferred: str | None, confirms: bool, promised: bool) -> MovePlan:
     plan: MovePlan = {}
+    if preferred is not None:
+        plan["preferred"] = preferred
     if destination is not None:
         plan["destination"] = destination
     if confirms:

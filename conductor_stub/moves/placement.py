@@ -168,8 +168,11 @@ class MovePlacement(Placement[Move, Move]):
         if record.migration_type == move_states.EVACUATION:
             # It restores what a promise to survive the loss is about, so it may use the room that was kept.
             properties["restores"] = True
-        if record.plan.get("destination"):
-            properties["requested_destination"] = {"host": record.plan["destination"]}
+        only = record.plan.get("destination")
+        if not record.plan.get("tried"):
+            only = only or record.plan.get("preferred")
+        if only:
+            properties["requested_destination"] = {"host": only}
         if record.plan.get("promised"):
             properties["promised"] = True
         properties["retry"] = {"num_attempts": record.attempt, "hosts": record.plan.get("tried", [])}

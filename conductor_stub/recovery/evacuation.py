@@ -73,9 +73,13 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
         if is_back:
             return State(row.status)
         waiting = [each for each in guests if each.status == recovery_states.WAITING and each.due_at <= ctx.now]
+        # They have been tried in their turn, and hold up no others.
+        busy = [each for each in waiting if each.problem is not None and _has_task(there.get(each.instance_uuid))]
+        ready = [each for each in waiting if each not in busy]
+        free = max(0, parallel - _under_way(tx, ctx))
         untried = all(each.status == recovery_states.WAITING and not each.tries for each in guests)
         unplanned = untried and not recoveries.has_step(tx, uuid, PLANNED)
-        return State(row.status, waiting[: max(0, parallel - _under_way(tx, ctx))], unplanned)
+        return State(row.status, [*ready[:free], *busy] if free else (), unplanned)
     known = {each.instance_uuid for each in guests}
     more = [each for each in order.in_order(recoveries.guests_on(tx, row.host)) if each not in known]
     if more and not is_back:
@@ -119,11 +123,14 @@ def begin_move(
     # A task of the host that is off would hold the guest there until its deadline.
     PowerMachine().time_out(tx, each.instance_uuid, ctx)
     try:
-        move = acceptance.accept(tx, migration, each.instance_uuid, kind, None, ctx, each.destination)
+        move = acceptance.accept(tx, migration, each.instance_uuid, kind, None, ctx, preferred=each.destination)
     except errors.DatabaseError:
         raise
     except errors.FleetError as refused:
-        _try_again(tx, each, refused.message, ctx.now)
+        if not _has_task(recoveries.whereabouts(tx, [each.instance_uuid]).get(each.instance_uuid)):
+            _try_again(tx, each, refused.message, ctx.now)
+        elif each.problem != refused.message:
+            recoveries.update_guest(tx, each.id, ctx.now, problem=refused.message)
         return None
     moving = {"status": recovery_states.MOVING, "migration_uuid": migration, "tries": each.tries + 1}
     recoveries.update_guest(tx, each.id, ctx.now, **moving)
@@ -162,6 +169,11 @@ def _is_open(each: RecoveryGuestRow) -> bool:
     return each.status in (recovery_states.WAITING, recovery_states.MOVING)
 
 
+def _has_task(there: Whereabouts | None) -> bool:
+    """Return True if a task or a move of the guest is under way. It ends by itself: each look tries the guest again."""
+    return there is not None and there.task_state is not None
+
+
 def _settle_guest(
     tx: Transaction, row: RecoveryRow, each: RecoveryGuestRow, there: Whereabouts | None, ctx: StepContext
 ) -> None:
@@ -172,11 +184,19 @@ def _settle_guest(
         record = moves.find(tx, each.migration_uuid or "")
         if record is not None and record.status in (move_states.DONE, move_states.COMPLETED):
             status = recovery_states.MOVED
+            if each.destination not in (None, record.dest_compute):
+                # The host of its plan has failed.
+                recoveries.update_guest(tx, each.id, ctx.now, destination=None)
         elif is_gone:
             status = recovery_states.GONE
         elif record is None or record.status not in move_states.IN_PROGRESS:
             failure = record.failure if record is not None else None
-            _try_again(tx, each, failure["message"] if failure else "its evacuation was not begun", ctx.now)
+            problem = failure["message"] if failure else "its evacuation was not begun"
+            if each.destination is not None and record is not None and not record.plan.get("tried"):
+                # Only the host of its plan was asked for.
+                _wait_again(tx, each, problem, each.tries, ctx.now, ctx.now)
+            else:
+                _try_again(tx, each, problem, ctx.now)
             return
         else:
             problem = _waits_for(tx, record, ctx)
@@ -187,11 +207,16 @@ def _settle_guest(
 
 
 def _try_again(tx: Transaction, each: RecoveryGuestRow, problem: str, now: datetime.datetime) -> None:
-    """Next time the scheduler chooses among all hosts: the plan of the beginning does not hold any more."""
     wait_s = min(_AGAIN_AFTER_S * 2 ** min(each.tries, 10), _AT_MOST_S)
-    waiting: dict[str, object] = {"status": recovery_states.WAITING, "migration_uuid": None, "destination": None}
-    waiting.update(problem=problem, tries=each.tries + 1, due_at=now + seconds(wait_s))
-    recoveries.update_guest(tx, each.id, now, **waiting)
+    _wait_again(tx, each, problem, each.tries + 1, now + seconds(wait_s), now)
+
+
+def _wait_again(
+    tx: Transaction, each: RecoveryGuestRow, problem: str, tries: int, due_at: datetime.datetime, now: datetime.datetime
+) -> None:
+    """Next time the scheduler chooses among all hosts: the plan of the beginning does not hold any more."""
+    waiting = {"status": recovery_states.WAITING, "migration_uuid": None, "destination": None}
+    recoveries.update_guest(tx, each.id, now, **waiting, problem=problem, tries=tries, due_at=due_at)
 
 
 def _reports_despite_fence(tx: Transaction, row: RecoveryRow) -> bool:

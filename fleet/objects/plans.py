@@ -34,9 +34,10 @@ class StoredFailure(TypedDict):
 class MovePlan(TypedDict, total=False):
     """The plan of a move: what it was asked for, what the scheduler has chosen, and how far it is.
 
-    ``destination``, ``confirms`` and ``promised`` are written when it is accepted, and hold for each attempt.
+    ``destination``, ``preferred``, ``confirms`` and ``promised`` are written when it is accepted, and hold for each attempt.
 
-    :param destination: host that the user named
+    :param destination: host that the user named: the only one
+    :param preferred: host of a recovery's plan: the only one for the first attempt
     :param limits: of the claim on the destination
     :param alternates: the scheduler's other choices, best first
     :param tried: host and node of each destination that failed
@@ -48,6 +49,7 @@ class MovePlan(TypedDict, total=False):
     """
 
     destination: str
+    preferred: str
     limits: JSONObject | None
     alternates: list[StoredPlace]
     tried: list[list[str | None]]

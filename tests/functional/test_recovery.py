@@ -15,7 +15,7 @@ import pytest
 
 from conductor_stub.recovery import fencing, watch
 from conductor_stub.steps import hook
-from conductor_stub.steps.attempt import Attempt
+from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.fence import Outcome
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE
@@ -505,14 +505,61 @@ def test_guests_go_where_the_plan_has_them(stage: Stage) -> None:
     first = [each["instance_uuid"] for each in stage.recovery()["guests"]][:2]
     assert [{"host": planned[uuid]} for uuid in first] == [each["requested_destination"] for each in asked]
     assert [True, True] == [each["restores"] for each in asked]
-    # The plan does not hold any more: the next time all hosts are asked.
+    # The plan does not hold any more: all hosts are asked, at once.
     stage.go_on(1, "h1")
     assert [None, None] == [each["destination"] for each in stage.recovery()["guests"]][:2]
-    stage.go_on(60, "h1")
+    assert ["moving", "moving", "waiting"] == stage.statuses()
     while stage.evacuate():
+        asked = [properties for _spec, properties in stage.conductor.scheduler.requests[-2:]]
+        assert any("requested_destination" not in each for each in asked)
         stage.go_on(1, "h1")
     assert "done" == stage.recovery()["status"]
     assert 1 == len(stage.conductor.scheduler.lost)
+
+
+def test_a_guest_whose_planned_host_fails_goes_elsewhere_at_once(database: Database) -> None:
+    """The same evacuation goes on: its next attempt asks for all hosts but that one."""
+    stage = Stage(database, guests=1)
+    stage.conductor.scheduler.plan = {stage.guests[0]: "h2"}
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    stage.go_on(1, "h1")
+    stage.evacuate("h2", ends=False)
+    (record,) = stage.conductor.operator.list_migrations({})
+    attempt = Attempt(record["uuid"], record["attempt"], "h2", "h2", INCARNATION)
+    stage.conductor.move_progress.fail(context(), attempt, "pre-migrating", Failure("spawn", "SpawnFailed", "no disk"))
+    stage.evacuate("h3")
+    first, second = [properties for _spec, properties in stage.conductor.scheduler.requests[-2:]]
+    assert ({"host": "h2"}, None) == tuple(each.get("requested_destination") for each in (first, second))
+    assert [["h2", "h2"]] == second["retry"]["hosts"]
+    stage.go_on(1, "h1")
+    assert ("h3", "done", None, 1) == (
+        stage.host_of(stage.guests[0]),
+        stage.recovery()["status"],
+        stage.recovery()["guests"][0]["destination"],
+        len(stage.conductor.operator.list_migrations({})),
+    )
+
+
+def test_a_guest_with_a_task_is_tried_at_each_look(database: Database) -> None:
+    """It counts no try, takes no turn of the others, and is moved as soon as its task has ended."""
+    stage = Stage(database, guests=2, settings=dataclasses.replace(SETTINGS, parallel=1))
+    stage.lose("h1")
+    first, second = [each["instance_uuid"] for each in stage.recovery()["guests"]]
+    database.write(lambda tx: tx.update(models.instances, first, {"task_state": states.RESIZE_REVERTING}))
+    stage.conductor.run_fences()
+    for _look in range(5):
+        stage.go_on(1, "h1")
+        stage.evacuate()
+    assert ("h1", "h2") == (stage.host_of(first), stage.host_of(second))
+    shown = stage.recovery()["guests"][0]
+    assert ("waiting", 0) == (shown["status"], shown["tries"])
+    assert shown["problem"].endswith("(resize_reverting): wait until its task has ended")
+    database.write(lambda tx: tx.update(models.instances, first, {"task_state": None}))
+    stage.go_on(1, "h1")
+    assert 1 == stage.evacuate()
+    stage.go_on(1, "h1")
+    assert ("h2", "done") == (stage.host_of(first), stage.recovery()["status"])
 
 
 def test_members_of_groups_are_part_of_the_plan(database: Database) -> None:
