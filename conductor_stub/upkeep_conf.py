@@ -192,6 +192,16 @@ MAINTENANCE_OPTS = [
         help="Seconds after which a hook is killed. If its conductor dies, another one runs the hook again after this time: "
         "set it a little above what the work takes.",
     ),
+    cfg.IntOpt(
+        "return_timeout",
+        default=1800,
+        min=60,
+        max=86400,
+        help="Seconds that the agent of a host has to come back after the work: up, of the wanted release, and with a "
+        "report of its inventory. After them the host has failed: it stays out of use until an operator decides, and is "
+        "recovered if it is down. A host that is down in its turn is left out after the same time. Set it above what a boot "
+        "takes.",
+    ),
 ]
 
 

@@ -12,7 +12,9 @@ Called by modules of :mod:`conductor_stub.maintenance`.
 
 A guest that arrives before the hook runs, or runs again, brings the host back from working to draining.
 
-The agent of a host that returns must also report its inventory without an alarm.
+The agent of a host that returns must also report its inventory without an alarm. One that does not come back in time has
+failed, like a host that dies while it is drained; ``resume`` lets both go on where they were. A host that is down when its
+turn comes is skipped, unless it comes back in time.
 
 Without a hook a host is working until its agent has been started anew. An operator may skip a host
 (``skipped``). A maintenance is ``running`` until all its hosts have ended (``ended``), or an operator ends it

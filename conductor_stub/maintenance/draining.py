@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from conductor_stub.moves import acceptance, ways
 from conductor_stub.moves.machine import Move
 from conductor_stub.steps.limits import StepContext
+from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from fleet import errors, failpoints, maintenance_states, move_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
@@ -28,6 +29,7 @@ from fleet.objects import host_report
 _AGAIN_AFTER_S, _AT_MOST_S = 30, 600
 #: Guests that a problem names.
 _NAMED = 3
+_DOWN = "its agent is down"
 #: A move that left a guest where it was.
 _FAILED = (move_states.ERROR, move_states.CANCELLED, move_states.REVERTED)
 
@@ -71,18 +73,23 @@ def reason_of_return(name: str) -> str:
 
 
 @failpoints.commits("conductor.maintenance_begin")
-def begin(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
-    """``waiting → draining``: the host takes no more builds. Return False if nothing has changed."""
+def begin(tx: Transaction, uuid: str, key: int, settings: MaintenanceSettings, ctx: StepContext) -> str:
+    """``waiting → draining``: the host takes no more builds. Return its status then.
+
+    A host that is down is skipped when it is off for certain, or does not come back in time.
+    """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.WAITING or plan.paused:
-        return False
+        return row.status
     if _skip_if_gone(tx, row, ctx):
-        return False
+        return maintenance_states.SKIPPED
+    if services.silent(tx, [row.host], ctx.now, ctx.limits.service_down_time_s):
+        return _await_turn(tx, row, settings, ctx)
     taken = {"status": maintenance_states.DRAINING, "began_at": ctx.now}
     maintenances.update_host(tx, key, ctx.now, problem=None, **taken)
     keep_disabled(tx, plan, row.host, ctx)
-    return True
+    return maintenance_states.DRAINING
 
 
 def _skip_if_gone(tx: Transaction, row: MaintenanceHostRow, ctx: StepContext) -> bool:
@@ -90,9 +97,31 @@ def _skip_if_gone(tx: Transaction, row: MaintenanceHostRow, ctx: StepContext) ->
     service = services.get(tx, row.host, services.COMPUTE, lock=True)
     if service is not None and not service.deleted:
         return False
-    gone = {"status": maintenance_states.SKIPPED, "open_host": None, "problem": "the host is gone"}
-    maintenances.update_host(tx, row.id, ctx.now, ended_at=ctx.now, **gone)
+    _leave_out(tx, row, "the host is gone", ctx)
     return True
+
+
+def _leave_out(tx: Transaction, row: MaintenanceHostRow, why: str, ctx: StepContext) -> None:
+    skipped = {"status": maintenance_states.SKIPPED, "open_host": None, "problem": why}
+    maintenances.update_host(tx, row.id, ctx.now, ended_at=ctx.now, **skipped)
+
+
+def _await_turn(tx: Transaction, row: MaintenanceHostRow, settings: MaintenanceSettings, ctx: StepContext) -> str:
+    """Let a host that is down come back. The time counts from its turn: all agents are silent while the broker is away."""
+    since = (row.updated_at or ctx.now) if row.problem is not None else ctx.now
+    if ctx.now - since >= seconds(settings.return_timeout_s) or recoveries.is_off(tx, row.host):
+        _leave_out(tx, row, f"{_DOWN}: it was not drained", ctx)
+        return maintenance_states.SKIPPED
+    if row.problem is None:
+        maintenances.update_host(tx, row.id, ctx.now, problem=_DOWN)
+    return row.status
+
+
+def fail(tx: Transaction, row: MaintenanceHostRow, problem: str, now: datetime.datetime, **more: object) -> str:
+    """Let an operator decide. Return the problem. :param more: values of the row"""
+    failed = {"status": maintenance_states.FAILED, "lease_until": None, "problem": problem, **more}
+    maintenances.update_host(tx, row.id, now, **failed)
+    return problem
 
 
 def keep_disabled(tx: Transaction, plan: MaintenanceRow, host: str, ctx: StepContext) -> None:
@@ -105,8 +134,11 @@ def keep_disabled(tx: Transaction, plan: MaintenanceRow, host: str, ctx: StepCon
 
 
 @failpoints.commits("conductor.maintenance_settle")
-def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
-    """Confirm cold moves that have finished, and return the guests that may move now. With none left: ``→ working``."""
+def settle(tx: Transaction, uuid: str, key: int, settings: MaintenanceSettings, ctx: StepContext) -> State:
+    """Confirm cold moves that have finished, and return the guests that may move now. With none left: ``→ working``.
+
+    A host that has died meanwhile fails: no hook runs for it.
+    """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.DRAINING or plan.paused or row.began_at is None:
@@ -120,8 +152,14 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
     running = guests_on(tx, row.host)
     coming = ctx.now < row.began_at + seconds(ctx.limits.placing_timeout_s)
     is_recovered = recoveries.is_open(tx, row.host)
-    if not (running or busy or is_recovered) and not (coming and maintenances.is_placing(tx, row.began_at)):
-        return _emptied(tx, row, confirmed, ctx)
+    is_empty = not (running or busy or is_recovered)
+    if not is_recovered and _is_lost(tx, row, is_empty, settings, ctx):
+        lost = fail(tx, row, f"{_DOWN}: it was lost while it was drained", ctx.now, emptied_at=None)
+        return State(maintenance_states.FAILED, problems=[lost], confirmed=confirmed)
+    if is_empty and not (coming and maintenances.is_placing(tx, row.began_at)):
+        if plan.hook is None or not services.silent(tx, [row.host], ctx.now, ctx.limits.service_down_time_s):
+            return _emptied(tx, row, confirmed, ctx)
+        return State(row.status, problems=[_DOWN], confirmed=confirmed)
     guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx)
     problems += unconfirmed
     problems += [
@@ -133,6 +171,20 @@ def settle(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> State:
         problems.append(f"its recovery has not ended: see 'fleet recovery show {row.host}'")
     room = _room(tx, plan, ctx)
     return State(row.status, guests, room, problems, confirmed)
+
+
+def _is_lost(
+    tx: Transaction, row: MaintenanceHostRow, is_empty: bool, settings: MaintenanceSettings, ctx: StepContext
+) -> bool:
+    """Return True if the host is down and does not come back: it was recovered, or has been silent for too long."""
+    service = services.get(tx, row.host, services.COMPUTE)
+    if service is None or services.is_up(service, ctx.now, ctx.limits.service_down_time_s):
+        return False
+    if is_empty and recoveries.is_off(tx, row.host):
+        return True
+    # An agent that was stopped is expected back.
+    since = max(filter(None, (service.last_seen_up, row.began_at))) if service.last_seen_up is not None else None
+    return since is not None and ctx.now - since >= seconds(settings.return_timeout_s)
 
 
 def _confirm(tx: Transaction, cold: Sequence[MigrationRow], ctx: StepContext) -> tuple[list[Move], list[str]]:
@@ -236,7 +288,7 @@ def _choose(
         if each.vm_state not in (states.ACTIVE, states.BUILDING) and each.task_state is None
     ]
     if services.silent(tx, [row.host], ctx.now, ctx.limits.service_down_time_s):
-        return [], [*problems, "its agent is down"]
+        return [], [*problems, _DOWN]
     guests = []
     for each in able:
         failure, again_at, tries = _last_failure(records, each.uuid)

@@ -92,7 +92,11 @@ class MaintenanceKeeper:
         # Log lines of this host have it, and a request of their own.
         context = new_context().about(host=row.host)
         if row.status == maintenance_states.WAITING:
-            if self._database.write(draining.begin, plan.uuid, row.id, self._placement.step_context()):
+            ctx = self._placement.step_context()
+            status = self._database.write(draining.begin, plan.uuid, row.id, self._settings, ctx)
+            if status == maintenance_states.SKIPPED:
+                LOG.warning("Maintenance %s: host %s is left out: it is down or gone", plan.name, row.host)
+            elif status == maintenance_states.DRAINING:
                 LOG.info("Maintenance %s: host %s is being drained", plan.name, row.host)
                 self._notify(plan, row.host, maintenance_states.DRAINING)
         elif row.status == maintenance_states.DRAINING:
@@ -101,19 +105,30 @@ class MaintenanceKeeper:
             self._work(plan, row)
         elif row.status == maintenance_states.FAILED:
             self._database.write(working.hold, plan.uuid, row.id, self._placement.step_context())
-        elif row.status == maintenance_states.RETURNING and self._database.write(
-            working.come_back, plan.uuid, row.id, self._placement.step_context()
-        ):
-            LOG.info("Maintenance %s: host %s is done", plan.name, row.host)
-            self._notify(plan, row.host, maintenance_states.DONE)
+        elif row.status == maintenance_states.RETURNING:
+            failure = self._database.write(
+                working.come_back, plan.uuid, row.id, self._settings, self._placement.step_context()
+            )
+            if failure:
+                self._failed(plan, row.host, failure)
+            elif failure is not None:
+                LOG.info("Maintenance %s: host %s is done", plan.name, row.host)
+                self._notify(plan, row.host, maintenance_states.DONE)
+
+    def _failed(self, plan: MaintenanceRow, host: str, problem: str) -> None:
+        LOG.warning("Maintenance %s: host %s: %s", plan.name, host, problem)
+        self._notify(plan, host, maintenance_states.FAILED, problem)
 
     def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
-        state = self._database.write(draining.settle, plan.uuid, row.id, self._placement.step_context(context))
+        ctx = self._placement.step_context(context)
+        state = self._database.write(draining.settle, plan.uuid, row.id, self._settings, ctx)
         for each in state.confirmed:
             self._placement.notify(context.about(instance_uuid=each.instance.uuid, migration=each.uuid), each)
         if state.status == maintenance_states.WORKING:
             LOG.info("Maintenance %s: host %s is empty", plan.name, row.host)
             self._notify(plan, row.host, maintenance_states.WORKING)
+        elif state.status == maintenance_states.FAILED:
+            self._failed(plan, row.host, "; ".join(state.problems))
         problems, room = list(state.problems), state.room
         pinned = self._placement.why_pinned() if state.guests else ""
         if pinned:
@@ -151,8 +166,7 @@ class MaintenanceKeeper:
             ctx = self._placement.step_context()
             order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, ctx)
             if isinstance(order, str):
-                LOG.warning("Maintenance %s: host %s: %s", plan.name, row.host, order)
-                self._notify(plan, row.host, maintenance_states.FAILED, order)
+                self._failed(plan, row.host, order)
                 return None
             if order is not None:
                 LOG.info(

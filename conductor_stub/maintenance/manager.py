@@ -91,7 +91,7 @@ class MaintenanceManager:
 
     @endpoint
     def pause_maintenance(self, context: RequestContext, name: fields.Name, paused: fields.Flag) -> ShownMaintenance:
-        """Begin nothing more, or go on. Moves and hooks that are under way go on. Hosts whose hooks failed are tried again
+        """Begin nothing more, or go on. Moves and hooks that are under way go on. Hosts that have failed are tried again
         when the maintenance goes on.
 
         :raises errors.NotFound: errors.Conflict: it has ended
@@ -142,9 +142,8 @@ def _pause(tx: Transaction, uuid: str, paused: bool, now: datetime.datetime) -> 
     _require_open(tx, uuid)
     maintenances.update(tx, uuid, now, paused=paused)
     for each in maintenances.hosts(tx, uuid) if not paused else ():
-        if each.status == maintenance_states.FAILED:
-            again = {"status": maintenance_states.WORKING, "problem": None, "lease": None, "lease_until": None}
-            maintenances.update_host(tx, each.id, now, **again)
+        if each.open_host is not None:
+            working.resume(tx, maintenances.lock_host(tx, each.id), now)
 
 
 def _cancel(tx: Transaction, uuid: str, now: datetime.datetime) -> None:

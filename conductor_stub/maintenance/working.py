@@ -9,6 +9,7 @@ and another one runs the hook again. An outcome that comes after the lease has e
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from conductor_stub.maintenance import draining
@@ -76,9 +77,9 @@ def take(
     if is_leased:
         return None
     if plan.hook not in settings.hooks:
-        return _fail(tx, row, f"[maintenance] hooks of this conductor has no {plan.hook}", now)
+        return draining.fail(tx, row, f"[maintenance] hooks of this conductor has no {plan.hook}", now)
     if row.host.startswith("-"):
-        return _fail(tx, row, "its name begins with '-': the hook would take it for an option", now)
+        return draining.fail(tx, row, "its name begins with '-': the hook would take it for an option", now)
     attempt = row.attempt + 1
     until = now + seconds(settings.hook_timeout_s + hook.GRACE_S)
     maintenances.update_host(tx, key, now, attempt=attempt, lease=lease, lease_until=until, problem=None)
@@ -117,13 +118,15 @@ def finish(tx: Transaction, key: int, lease: str, ended: Ended, clock: Clock) ->
     if ended.succeeded:
         _worked(tx, row, now)
     else:
-        _fail(tx, row, ended.message, now)
+        draining.fail(tx, row, ended.message, now)
     return True
 
 
 @failpoints.commits("conductor.maintenance_return")
-def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
-    """``returning → done`` when the agent is up, of the wanted release, and without an alarm. Return True then.
+def come_back(tx: Transaction, uuid: str, key: int, settings: MaintenanceSettings, ctx: StepContext) -> str | None:
+    """``returning → done`` when the agent is up, of the wanted release, and without an alarm.
+
+    Return "" then, why it has failed if it is too late for that, and None while the host returns.
 
     An alarm is not stored while the maintenance disables the host. So the agent is asked for its inventory last of all:
     the report of one that is well enables the host.
@@ -131,21 +134,40 @@ def come_back(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> bool:
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.RETURNING or plan.paused:
-        return False
+        return None
     problem = _why_not_back(tx, row, plan.wanted_release, ctx) or _alarm(tx, row, plan.name, ctx)
+    if problem and row.worked_at is not None and ctx.now - row.worked_at >= seconds(settings.return_timeout_s):
+        draining.keep_disabled(tx, plan, row.host, ctx)
+        late = f"it has not returned within {settings.return_timeout_s:.0f} s: {problem}"
+        return draining.fail(tx, row, late, ctx.now)
     if problem:
         service = services.get(tx, row.host, services.COMPUTE)
         if service is not None and not service.disabled:
             draining.keep_disabled(tx, plan, row.host, ctx)
         if problem != row.problem:
             maintenances.update_host(tx, key, ctx.now, problem=problem)
-        return False
+        return None
     end(tx, row, plan.name, maintenance_states.DONE, ctx.now)
-    return True
+    return ""
+
+
+def resume(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> None:
+    """Go on with a host where it has failed: it returns, its hook runs again, or its guests leave. Its time counts anew."""
+    anew: Mapping[str, object] = {}
+    if row.status == maintenance_states.WAITING and row.problem is not None:
+        anew = {"problem": None}
+    elif row.worked_at is not None and row.status in (maintenance_states.RETURNING, maintenance_states.FAILED):
+        anew = {"status": maintenance_states.RETURNING, "problem": None, "worked_at": now}
+    elif row.status == maintenance_states.FAILED:
+        anew = {"status": maintenance_states.WORKING, "problem": None, "lease": None, "lease_until": None}
+        if row.emptied_at is None:
+            anew = {"status": maintenance_states.DRAINING, "problem": None, "began_at": now}
+    if anew:
+        maintenances.update_host(tx, row.id, now, **anew)
 
 
 def hold(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> None:
-    """Disable a host whose hook has failed again, if it was enabled meanwhile."""
+    """Disable a host that has failed again, if it was enabled meanwhile."""
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
     if row.status == maintenance_states.FAILED and not plan.paused:
@@ -211,7 +233,7 @@ def _alarm(tx: Transaction, row: MaintenanceHostRow, name: str, ctx: StepContext
 def _await_restart(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> None:
     service = services.get(tx, row.host, services.COMPUTE)
     if service is not None and service.incarnation != row.incarnation:
-        _worked(tx, row, service.started_at or now)
+        _worked(tx, row, now)
     elif row.problem is None:
         waits = "it is empty: do the work, and start its agent anew"
         maintenances.update_host(tx, row.id, now, problem=waits)
@@ -220,10 +242,3 @@ def _await_restart(tx: Transaction, row: MaintenanceHostRow, now: datetime.datet
 def _worked(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> None:
     back = {"status": maintenance_states.RETURNING, "worked_at": now, "lease_until": None}
     maintenances.update_host(tx, row.id, now, problem=None, **back)
-
-
-def _fail(tx: Transaction, row: MaintenanceHostRow, problem: str, now: datetime.datetime) -> str:
-    """Let an operator decide. Return the problem."""
-    failed = {"status": maintenance_states.FAILED, "lease_until": None, "problem": problem}
-    maintenances.update_host(tx, row.id, now, **failed)
-    return problem

@@ -19,6 +19,7 @@ class MaintenanceSettings:
 
     hooks: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     hook_timeout_s: float = 1800
+    return_timeout_s: float = 1800
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> MaintenanceSettings:
@@ -34,4 +35,4 @@ class MaintenanceSettings:
                 ) from None
             if not hooks[name]:
                 raise errors.ConfigError(option="[maintenance] hooks", reason=f"has no command for {name}")
-        return cls(hooks=hooks, hook_timeout_s=group.hook_timeout)
+        return cls(hooks=hooks, hook_timeout_s=group.hook_timeout, return_timeout_s=group.return_timeout)

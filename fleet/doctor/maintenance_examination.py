@@ -23,14 +23,15 @@ def hosts_at_work(maintenances: Sequence[MaintenanceView], services: Sequence[Re
 
 
 def examine(maintenances: Sequence[MaintenanceView]) -> Iterator[Finding]:
-    """Check for hosts whose hooks have failed: they stay out of use until an operator decides."""
+    """Check for hosts that have failed: they stay out of use until an operator decides."""
     for each in maintenances:
         failed = each["hosts"].get(maintenance_states.FAILED, 0)
         if each["ended_at"] is None and failed:
             name = shlex.quote(each["name"])
-            text = f"{each['name']}: the hook has failed for {failed} {'host' if failed == 1 else 'hosts'}"
+            counted = "1 host has" if failed == 1 else f"{failed} hosts have"
+            text = f"{each['name']}: {counted} failed, in the hook or without coming back"
             fix = (
-                f"'fleet maintenance hosts {name}' shows why. 'fleet maintenance resume {name}' runs the hook again, "
+                f"'fleet maintenance hosts {name}' shows why. 'fleet maintenance resume {name}' tries again, "
                 f"'fleet maintenance skip {name} HOST' leaves a host out."
             )
             yield findings.doubtful("maintenance", text, fix)

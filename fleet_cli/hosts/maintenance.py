@@ -94,7 +94,7 @@ class PauseMaintenance(command.Command):
 
 
 class ResumeMaintenance(command.Command):
-    """Go on; the hook runs again for hosts where it has failed."""
+    """Go on; hosts that have failed are tried again: the hook runs again, or their return is waited for anew."""
 
     arguments = (_NAME,)
 
@@ -132,7 +132,7 @@ def follow(
 
     :param timeout_s: None: without end
     :param on_look: called with ended hosts, all hosts, and what is waited for
-    :raises connection.CommandFailed: it has not ended after ``timeout_s``, or only hosts are left whose hooks have failed
+    :raises connection.CommandFailed: it has not ended after ``timeout_s``, or no host of the wave goes on
     """
     until = math.inf if timeout_s is None else clock() + timeout_s
     found: ShownMaintenance | None = None
@@ -152,7 +152,7 @@ def follow(
         if failed := _all_failed(found):
             quoted = shlex.quote(name)
             raise connection.CommandFailed(
-                f"it does not go on by itself: {failed}. 'fleet maintenance resume {quoted}' runs the hook again, "
+                f"it does not go on by itself: {failed}. 'fleet maintenance resume {quoted}' tries again, "
                 f"'fleet maintenance skip {quoted} HOST' leaves a host out"
             )
         if clock() >= until:
@@ -163,7 +163,7 @@ def follow(
 
 
 def _all_failed(found: ShownMaintenance) -> str:
-    """Return what the hosts of the present wave say that have not ended, if the hooks of all have failed; else ""."""
+    """Return what the hosts of the present wave say that have not ended, if all have failed; else ""."""
     wave = found["maintenance"]["wave"]
     left = [each for each in found["hosts"] if each["wave"] == wave and each["ended_at"] is None]
     failed = left and all(each["status"] == maintenance_states.FAILED for each in left)

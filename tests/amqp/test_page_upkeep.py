@@ -150,13 +150,13 @@ def test_a_maintenance_that_ended_long_ago(page: Page, upkeep: Upkeep) -> None:
     page.forgive("404")
 
 
-def test_a_hook_that_has_failed(page: Page, upkeep: Upkeep) -> None:
-    """It runs again without a pause. The buttons come before the hosts, which may be many."""
+def test_a_host_that_has_failed(page: Page, upkeep: Upkeep) -> None:
+    """It is tried again without a pause. The buttons come before the hosts, which may be many."""
     upkeep.maintain("kernel", host("h1", 2, "failed", problem="exit status 3"), host("h2", 2, "draining"))
     page.open("#upkeep")
-    page.press("Run the hook again")
-    page.expect("dialog", "On h1.")
-    page.answer("Run again")
+    page.press("Try failed hosts again")
+    page.expect("dialog", "waited for: h1.")
+    page.answer("Try again")
     page.count("dialog", 0)
     assert [("pause_maintenance", {"name": "of kernel", "paused": False})] == upkeep.calls
     page.count("#maintenances .verbs + table", 1)

@@ -40,7 +40,20 @@ _ONE = sa.select(MAINTENANCES).where(MAINTENANCES.c.uuid == _WANTED)
 _IN_ORDER = MAINTENANCES.c.created_at, MAINTENANCES.c.uuid
 _GOING_ON = (
     sa.select(MAINTENANCES)
-    .where(MAINTENANCES.c.status == maintenance_states.RUNNING, sa.not_(MAINTENANCES.c.paused))
+    .where(
+        MAINTENANCES.c.status == maintenance_states.RUNNING,
+        sa.or_(
+            sa.not_(MAINTENANCES.c.paused),
+            # An operator has left out the last host.
+            sa.not_(
+                sa.exists(
+                    sa.select(HOSTS.c.id).where(
+                        HOSTS.c.maintenance_uuid == MAINTENANCES.c.uuid, HOSTS.c.open_host.is_not(None)
+                    )
+                )
+            ),
+        ),
+    )
     .order_by(*_IN_ORDER)
 )
 _HOSTS = sa.select(HOSTS).where(HOSTS.c.maintenance_uuid == _WANTED).order_by(HOSTS.c.wave, HOSTS.c.id)
@@ -75,9 +88,9 @@ _ALL_TAKEN = (
     sa.select(HOSTS.c.open_host)
     .where(
         HOSTS.c.open_host.is_not(None),
-        HOSTS.c.status.in_(maintenance_states.TAKEN),
+        # One that has failed may be dead. While its agent is up, nothing recovers it.
+        HOSTS.c.status.in_((maintenance_states.WORKING, maintenance_states.RETURNING)),
         HOSTS.c.emptied_at.is_not(None),
-        HOSTS.c.status != maintenance_states.DRAINING,
         sa.or_(
             sa.and_(HOSTS.c.status == maintenance_states.WORKING, HOSTS.c.lease_until > _NOW),
             sa.not_(_RUNS_THERE),
@@ -160,7 +173,7 @@ class Summary(NamedTuple):
 
 
 def going_on(connection: sa.Connection) -> Sequence[MaintenanceRow]:
-    """Maintenances that are neither paused nor over, the oldest first."""
+    """Maintenances that are neither paused nor over, or have no host left, the oldest first."""
     return cast("Sequence[MaintenanceRow]", connection.execute(_GOING_ON).all())
 
 
@@ -213,9 +226,9 @@ def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[Mainten
 
 
 def taken_hosts(connection: Transaction | sa.Connection, now: datetime.datetime) -> set[str]:
-    """Return the hosts that a maintenance has emptied and not returned. Their agents may be away.
+    """Return the hosts that a maintenance has emptied and not returned. Their agents may be away, for a time.
 
-    A host whose hook does not run is left out as soon as a guest runs there again.
+    A host that has failed is left out. A host whose hook does not run is left out as soon as a guest runs there again.
     """
     return set(connection.execute(_ALL_TAKEN, {"now": now}).scalars())
 

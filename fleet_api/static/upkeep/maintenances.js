@@ -75,9 +75,9 @@ export class Maintenances {
     const button = (key, text, onclick, className = "") => el("button", { type: "button", className, data: { key: `${key} ${uuid}` }, onclick }, text);
     const goOn = ["pause_maintenance", { name: uuid, paused: false }];
     return [
-      failed.length && !paused ? button("again", "Run the hook again", () => this.ask(`Run the hook of ${name} again`,
-        `On ${failed.map((each) => each.host).join(", ")}.`, "Run again", goOn)) : null,
-      paused ? button("pause", "Resume", () => this.ask(`Resume ${name}`, "Hooks that have failed run again.", "Resume", goOn))
+      failed.length && !paused ? button("again", "Try failed hosts again", () => this.ask(`Try hosts of ${name} again`,
+        `The hook runs again, or their return is waited for: ${failed.map((each) => each.host).join(", ")}.`, "Try again", goOn)) : null,
+      paused ? button("pause", "Resume", () => this.ask(`Resume ${name}`, "Hosts that have failed are tried again.", "Resume", goOn))
         : button("pause", "Pause", () => this.ask(`Pause ${name}`, "Moves and hooks that are under way come to their ends.", "Pause",
           ["pause_maintenance", { name: uuid, paused: true }])),
       button("cancel", "Cancel", () => this.ask(`Cancel ${name}`, "Its hosts take builds again. Guests that have moved stay where they are.",

@@ -240,11 +240,11 @@ BAD = [
         "hosts that take no builds: h1 (AUTO: no disk)",
     ),
     (
-        "a maintenance whose hook has failed",
+        "a maintenance whose hosts have failed",
         HealthyFleet(maintenances=[a_maintenance(failed=2, waiting=1), a_maintenance(done=1)]),
         Level.WARN,
         "maintenance",
-        "kernel 6: the hook has failed for 2 hosts",
+        "kernel 6: 2 hosts have failed, in the hook or without coming back",
     ),
     (
         "a recovery that is held",

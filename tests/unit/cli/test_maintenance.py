@@ -162,7 +162,7 @@ def test_it_is_followed_without_end_over_reboots_of_conductors() -> None:
 
 
 def test_it_is_not_followed_where_it_does_not_go_on() -> None:
-    """Only hosts are left whose hooks have failed: an operator decides."""
+    """Only hosts are left that have failed: an operator decides."""
     stuck = host("h2", 2, "failed", "2026-01-01T00:10:00.000Z", None, "the hook failed: exit status 3")
     left = {"maintenance": PLAN, "hosts": [HOSTS[0], stuck, HOSTS[2]]}
     said = "h2 failed: the hook failed: exit status 3. 'fleet maintenance resume \"my kernel\"'".replace('"', "'")
