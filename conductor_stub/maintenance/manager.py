@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import pydantic
 from oslo_utils import uuidutils
 
-from conductor_stub.maintenance import working
+from conductor_stub.maintenance import progress, working
 from conductor_stub.steps.acts import Acts
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
 from fleet import errors, maintenance_states
@@ -22,12 +22,12 @@ from fleet.clock import Clock, as_text
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import services
-from fleet.db.operations import maintenances
+from fleet.db.operations import maintenance_progress, maintenances
 from fleet.db.operations.maintenances import Summary
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.json_codec import JSONObject
 from fleet.objects import fields
-from fleet.objects.answers.maintenances import MaintenanceHostView, MaintenanceView, ShownMaintenance
+from fleet.objects.answers.maintenances import GuestsLeft, MaintenanceHostView, MaintenanceView, ShownMaintenance
 from fleet.objects.maintenance import MOST_HOSTS, Maintenance
 from fleet.rpc.endpoint import endpoint, served
 
@@ -71,7 +71,7 @@ class MaintenanceManager:
         self._acts.write(
             context, "maintenance.create", wanted.name, shown, _create, uuid, wanted, skipped, self._clock()
         )
-        return self._database.read(_shown, uuid)
+        return self._database.read(_shown, uuid, self._clock())
 
     @endpoint
     def list_maintenances(self, context: RequestContext, limit: Limit = 100) -> list[MaintenanceView]:
@@ -87,7 +87,8 @@ class MaintenanceManager:
     @endpoint
     def show_maintenance(self, context: RequestContext, name: fields.Name) -> ShownMaintenance:
         """:param name: a uuid, or a name: the newest maintenance of it. :raises errors.NotFound:"""
-        return self._database.read(lambda connection: _shown(connection, maintenances.find(connection, name).uuid))
+        now = self._clock()
+        return self._database.read(lambda connection: _shown(connection, maintenances.find(connection, name).uuid, now))
 
     @endpoint
     def pause_maintenance(self, context: RequestContext, name: fields.Name, paused: fields.Flag) -> ShownMaintenance:
@@ -96,7 +97,9 @@ class MaintenanceManager:
 
         :raises errors.NotFound: errors.Conflict: it has ended
         """
-        return self._change(context, name, "maintenance.pause" if paused else "maintenance.resume", _pause, paused)
+        return self._change(
+            context, name, maintenance_progress.PAUSED if paused else maintenance_progress.RESUMED, _pause, paused
+        )
 
     @endpoint
     def cancel_maintenance(self, context: RequestContext, name: fields.Name) -> ShownMaintenance:
@@ -115,7 +118,7 @@ class MaintenanceManager:
         row = self._database.read(maintenances.find, name)
         shown = functools.partial(_seen, uuid=row.uuid)
         self._acts.write(context, act, row.name, shown, work, row.uuid, *more, now=self._clock())
-        return self._database.read(_shown, row.uuid)
+        return self._database.read(_shown, row.uuid, self._clock())
 
 
 def _create(
@@ -173,10 +176,15 @@ def _seen(tx: Transaction, uuid: str) -> dict[str, object]:
     return {"status": row.status, "paused": row.paused, "hosts": hosts}
 
 
-def _shown(connection: Connection, uuid: str) -> ShownMaintenance:
-    rows = maintenances.hosts(connection, uuid)
-    view = _view(maintenances.get(connection, uuid), maintenances.summaries(connection, [uuid])[uuid])
-    return {"maintenance": view, "hosts": [_host_view(row) for row in rows]}
+def _shown(connection: Connection, uuid: str, now: datetime.datetime) -> ShownMaintenance:
+    plan, rows = maintenances.get(connection, uuid), maintenances.hosts(connection, uuid)
+    planned = maintenance_progress.planned(connection, uuid)
+    guests = progress.guests_left(connection, rows, planned)
+    return {
+        "maintenance": _view(plan, maintenances.summaries(connection, [uuid])[uuid]),
+        "hosts": [_host_view(row, guests.get(row.host)) for row in rows],
+        "estimate": progress.estimate(plan, rows, planned, maintenance_progress.pauses(connection, plan), now),
+    }
 
 
 def _view(row: MaintenanceRow, hosts: Sequence[Summary]) -> MaintenanceView:
@@ -197,7 +205,7 @@ def _view(row: MaintenanceRow, hosts: Sequence[Summary]) -> MaintenanceView:
     }
 
 
-def _host_view(row: MaintenanceHostRow) -> MaintenanceHostView:
+def _host_view(row: MaintenanceHostRow, guests: GuestsLeft | None) -> MaintenanceHostView:
     return {
         "host": row.host,
         "wave": row.wave,
@@ -208,4 +216,5 @@ def _host_view(row: MaintenanceHostRow) -> MaintenanceHostView:
         "emptied_at": as_text(row.emptied_at),
         "worked_at": as_text(row.worked_at),
         "ended_at": as_text(row.ended_at),
+        "guests": guests,
     }

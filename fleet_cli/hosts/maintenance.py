@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Iterable
 
 import oslo_messaging
+from cliff import columns
 
 from fleet import maintenance_states
 from fleet.client import argument_types, connection
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
-from fleet.objects.answers.maintenances import MaintenanceHostView, ShownMaintenance
+from fleet.objects.answers.maintenances import GuestsLeft, MaintenanceHostView, ShownMaintenance
 from fleet_cli.base import command, listing
 from fleet_cli.base.output import moments
 
 _NAME = command.argument("name", metavar="NAME", help="Of the maintenance, or its uuid.")
-_HOST_COLUMNS = ("wave", "host", "status", "problem", "began_at", "emptied_at", "ended_at")
+_HOST_COLUMNS = ("wave", "host", "status", "guests", "problem", "began_at", "emptied_at", "ended_at")
 _SHOWN = ("uuid", "name", "status", "paused", "wave", "hosts", "hook", "wanted_release", "cold", "moves_at_a_time")
 _PAUSE_S = 2.0
 
@@ -61,8 +62,8 @@ class ShowMaintenance(command.ShowOne):
             **plan,
             "status": _status(plan),
             "wave": _wave(plan),
-            "left": time_left(found, datetime.datetime.now(datetime.UTC)),
-            "waiting_for": command.Listed(waiting_for(found)),
+            "left": time_left(found),
+            "waiting_for": command.Listed(waiting_for(found, guests_left)),
             "skipped": command.Listed(
                 [
                     _with_problem(each, each["host"])
@@ -74,6 +75,17 @@ class ShowMaintenance(command.ShowOne):
         return command.one((*_SHOWN, "created_at", "ended_at", "left", "waiting_for", "skipped"), record)
 
 
+class _Guests(columns.FormattableColumn):
+    """The guests that are left on a host: text for people, numbers for programs."""
+
+    def human_readable(self) -> str:
+        return guests_left(self._value)
+
+    def machine_readable(self) -> GuestsLeft | None:
+        found: GuestsLeft | None = self._value.get("guests")
+        return found
+
+
 class ListMaintenanceHosts(command.Lister):
     """List the hosts of a maintenance by wave, with what each of them waits for."""
 
@@ -81,7 +93,7 @@ class ListMaintenanceHosts(command.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple:
         found = self.conductor.operator.show_maintenance(name=parsed_args.name)
-        return command.table(_HOST_COLUMNS, found["hosts"])
+        return command.table(_HOST_COLUMNS, [{**each, "guests": _Guests(each)} for each in found["hosts"]])
 
 
 class PauseMaintenance(command.Command):
@@ -170,11 +182,14 @@ def _all_failed(found: ShownMaintenance) -> str:
     return "; ".join(waiting_for(found)[:3]) if failed else ""
 
 
-def waiting_for(found: ShownMaintenance) -> list[str]:
-    """Return the hosts of the present wave that have not ended, each with its status and its problem."""
+def waiting_for(found: ShownMaintenance, counted: Callable[[MaintenanceHostView], str] = lambda host: "") -> list[str]:
+    """Return the hosts of the present wave that have not ended, each with its status, its numbers and its problem.
+
+    :param counted: says the numbers; left out where each change is a line
+    """
     wave = found["maintenance"]["wave"]
     return [
-        _with_problem(each, f"{each['host']} {each['status']}")
+        _with_problem(each, f"{each['host']} {each['status']}" + (f" ({said})" if (said := counted(each)) else ""))
         for each in found["hosts"]
         if each["wave"] == wave and each["ended_at"] is None
     ]
@@ -184,45 +199,28 @@ def _with_problem(host: MaintenanceHostView, said: str) -> str:
     return f"{said}: {host['problem']}" if host["problem"] else said
 
 
-def time_left(found: ShownMaintenance, now: datetime.datetime) -> str:
-    """Say how long the waves that are left may take; "" if that is not known yet, and while the maintenance is paused.
-
-    They take as long as those that have ended, in the mean; while none has, as long as the hosts that are done. What the
-    present wave has taken so far is gone.
-
-    :param now: with its time zone
-    """
-    waves: list[float] = []
-    done: list[float] = []
-    hosts = found["hosts"]
-    for wave in {each["wave"] for each in hosts}:
-        of_wave = [each for each in hosts if each["wave"] == wave]
-        times = [
-            (_moment(each["began_at"]), _moment(each["ended_at"]))
-            for each in of_wave
-            if each["status"] == maintenance_states.DONE
-        ]
-        done += [(ended - began).total_seconds() for began, ended in times]
-        if times and all(each["ended_at"] is not None for each in of_wave):
-            waves.append((max(each for _, each in times) - min(each for each, _ in times)).total_seconds())
-    left = [each for each in hosts if each["ended_at"] is None]
-    if not left or not done or found["maintenance"]["paused"]:
+def time_left(found: ShownMaintenance) -> str:
+    """Say how long the waves that are left may take; "" if the conductor does not know it yet, or is older than that."""
+    known = found.get("estimate")
+    if not known:
         return ""
-    took = waves or done
-    each_s = sum(took) / len(took)
-    begun = [_moment(each["began_at"]) for each in left if each["began_at"] is not None]
-    gone_s = (now - min(begun)).total_seconds() if begun else 0.0
-    if gone_s > each_s:
-        return f"longer than the {'waves' if waves else 'hosts'} before ({_duration(each_s)})"
-    return f"about {_duration(each_s * len({each['wave'] for each in left}) - gone_s)}"
+    if known["wave_gone_s"] <= known["wave_s"]:
+        return f"about {_duration(known['left_s'])}"
+    others = f"; those after it about {_duration(known['left_s'])}" if known["left_s"] else ""
+    return f"the wave takes longer than expected ({_duration(known['wave_s'])}){others}"
+
+
+def guests_left(host: MaintenanceHostView) -> str:
+    """Say how many guests are still on a host that is drained; "" for others."""
+    found = host.get("guests")
+    if not found:
+        return ""
+    of_all = f" of {found['total']}" if found["left"] < found["total"] else ""
+    return f"{found['left']}{of_all} guests still there, {found['moving']} moving"
 
 
 def _duration(length_s: float) -> str:
     return str(datetime.timedelta(seconds=round(length_s)))
-
-
-def _moment(text: str | None) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(str(text))
 
 
 def _status(record: Record) -> str:

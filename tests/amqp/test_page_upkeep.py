@@ -23,6 +23,7 @@ class Upkeep:
     def __init__(self, page: Page) -> None:
         self.maintenances: list[dict[str, Any]] = []
         self.hosts: dict[str, list[dict[str, Any]]] = {}
+        self.estimate: dict[str, int] | None = None
         self.balances: list[dict[str, Any]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
         page.tab.route(
@@ -40,7 +41,8 @@ class Upkeep:
                 said = {"error": "NotFound", "message": f"Maintenance {given['name']} could not be found"}
                 route.fulfill(status=404, body=json.dumps(said), content_type="application/json")
                 return
-            result = {"maintenance": known[0], "hosts": self.hosts.get(known[0]["name"], [])}
+            hosts = self.hosts.get(known[0]["name"], [])
+            result = {"maintenance": known[0], "hosts": hosts, "estimate": self.estimate}
         elif method == "list_balances":
             result = self.balances
         else:
@@ -163,14 +165,17 @@ def test_a_host_that_has_failed(page: Page, upkeep: Upkeep) -> None:
 
 
 def test_the_time_that_is_left(page: Page, upkeep: Upkeep) -> None:
-    """As long as the waves before; nothing is said while it is paused."""
+    """As the conductor estimates it; and the guests that are left on a host that is drained."""
     before = host("h1", 1, "done", "2026-01-01T00:10:00.000Z")
-    kernel = upkeep.maintain("kernel", before, host("h2", 2, "draining"))
+    drained = {**host("h2", 2, "draining", problem="web cannot move"), "guests": {"left": 9, "total": 13, "moving": 4}}
+    upkeep.maintain("kernel", before, drained)
+    upkeep.estimate = {"left_s": 0, "wave_s": 600, "wave_gone_s": 700}
     page.open("#upkeep")
-    page.expect("#maintenances", "1 of 2 hosts done, longer than the waves before (10 min).")
-    upkeep.hosts["kernel"][1]["began_at"] = None
+    page.expect("#maintenances", "1 of 2 hosts done, the wave takes longer than expected (10 min).")
+    page.expect("#maintenances", "9 of 13 guests still there, 4 moving; web cannot move")
+    upkeep.estimate = {"left_s": 600, "wave_s": 600, "wave_gone_s": 0}
     page.expect("#maintenances", "1 of 2 hosts done, about 10 min left.")
-    kernel["paused"] = True
+    upkeep.estimate = None
     page.expect("#maintenances", "1 of 2 hosts done.")
 
 

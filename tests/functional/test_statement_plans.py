@@ -68,6 +68,17 @@ def test_maintenance_and_balancing_read_the_instances_and_moves_of_their_hosts(d
     assert [] == scans(plans, "instances", "migrations", "balance_rounds")
 
 
+def test_the_progress_of_a_maintenance_is_read_by_indexes(database: Database) -> None:
+    """Pages and commands ask for it every few seconds."""
+    stage = BalanceStage(database)
+    stage.run(["h1", "h2"])
+    stage.look(2)
+    with explained(database) as plans:
+        assert stage.shown()["hosts"][0]["guests"]
+    assert any("SEARCH migrations" in plan for plan in plans)
+    assert [] == scans(plans, "instances", "migrations", "maintenance_guests", "administrative_acts")
+
+
 def test_a_recovery_reads_no_guest_of_another_one(database: Database) -> None:
     stage = test_recovery.Stage(database)
     stage.lose("h1")

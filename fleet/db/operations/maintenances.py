@@ -72,17 +72,15 @@ _TAKEN = (
     .where(HOSTS.c.maintenance_uuid == _WANTED, HOSTS.c.status.in_(maintenance_states.TAKEN))
     .order_by(HOSTS.c.host)
 )
-#: A guest that was at rest when the host was emptied runs again, or is about to.
+#: The guest of an instance runs, or is about to.
+RUNS = sa.or_(
+    INSTANCES.c.vm_state.not_in(RESTING),
+    INSTANCES.c.task_state.is_not(None),
+    INSTANCES.c.power_state == states.RUNNING,
+)
+#: A guest that was at rest when the host was emptied runs again.
 _RUNS_THERE = sa.exists(
-    sa.select(INSTANCES.c.uuid).where(
-        INSTANCES.c.host == HOSTS.c.open_host,
-        sa.not_(INSTANCES.c.deleted),
-        sa.or_(
-            INSTANCES.c.vm_state.not_in(RESTING),
-            INSTANCES.c.task_state.is_not(None),
-            INSTANCES.c.power_state == states.RUNNING,
-        ),
-    )
+    sa.select(INSTANCES.c.uuid).where(INSTANCES.c.host == HOSTS.c.open_host, sa.not_(INSTANCES.c.deleted), RUNS)
 )
 _ALL_TAKEN = (
     sa.select(HOSTS.c.open_host)

@@ -6,6 +6,8 @@ Made by :mod:`conductor_stub.maintenance.manager` for :mod:`fleet_cli.hosts.main
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 
@@ -27,8 +29,16 @@ class MaintenanceView(TypedDict):
     ended_at: str | None
 
 
+class GuestsLeft(TypedDict):
+    """Guests that must leave a host: those that are still there, all of them, and the moves under way."""
+
+    left: int
+    total: int
+    moving: int
+
+
 class MaintenanceHostView(TypedDict):
-    """A host of a maintenance. ``problem``: what it waits for; ``attempt``: runs of its hook."""
+    """A host of a maintenance. ``problem``: what it waits for; ``attempt``: of its hook; ``guests``: while it is drained."""
 
     host: str
     wave: int
@@ -39,10 +49,20 @@ class MaintenanceHostView(TypedDict):
     emptied_at: str | None
     worked_at: str | None
     ended_at: str | None
+    guests: NotRequired[GuestsLeft | None]
+
+
+class Estimate(TypedDict):
+    """Seconds that the waves which are left may take, that the present wave may take in all, and that it has taken."""
+
+    left_s: int
+    wave_s: int
+    wave_gone_s: int
 
 
 class ShownMaintenance(TypedDict):
-    """A maintenance with each of its hosts, by wave."""
+    """A maintenance with each of its hosts, by wave. ``estimate``: null while it is not known, and while it is paused."""
 
     maintenance: MaintenanceView
     hosts: list[MaintenanceHostView]
+    estimate: NotRequired[Estimate | None]

@@ -4,7 +4,7 @@ import { ask, Away, SignedOut } from "../base/api.js";
 import { question } from "../base/dialog.js";
 import { el, empty, failure, link, put } from "../base/dom.js";
 import { plural, useBar } from "../base/figures.js";
-import { ago, at, duration } from "../base/moments.js";
+import { ago, duration } from "../base/moments.js";
 import { to } from "../base/route.js";
 import { table } from "../base/table.js";
 
@@ -44,11 +44,11 @@ export class Maintenances {
     }
   }
 
-  shown({ maintenance, hosts }) {
+  shown({ maintenance, hosts, estimate }) {
     const ofWaves = hosts.filter((each) => each.wave);
     const done = ofWaves.filter((each) => each.status === "done").length;
     const skipped = hosts.filter((each) => each.status === "skipped").length;
-    const left = maintenance.paused || maintenance.ended_at ? "" : timeLeft(hosts);
+    const left = timeLeft(estimate);
     const wave = maintenance.wave ? `wave ${maintenance.wave} of ${maintenance.waves}` : maintenance.status;
     return el("section", {}, el("h3", {}, maintenance.name, " ", el("span", { className: "quiet" }, maintenance.paused && !maintenance.ended_at ? `${wave}, paused` : wave)),
       useBar(done / Math.max(ofWaves.length, 1)),
@@ -65,7 +65,7 @@ export class Maintenances {
       { title: "wave", number: true, wide: true, show: (each) => String(each.wave) },
       { title: "host", show: (each) => link(to("hosts", [each.host]), each.host) },
       { title: "status", show: (each) => each.status },
-      { title: "waits for", show: (each) => each.problem ?? "" },
+      { title: "waits for", show: (each) => [guestsLeft(each.guests), each.problem].filter(Boolean).join("; ") },
       { title: "since", wide: true, show: (each) => ago(each.ended_at ?? each.worked_at ?? each.emptied_at ?? each.began_at) },
       { title: "", show: skip },
     ];
@@ -102,28 +102,15 @@ async function listed() {
   }
 }
 
-// As the command counts: the waves that are left take as long as those that have ended, in the mean; while none has, as long
-// as the hosts that are done. What the present wave has taken so far is gone.
-function timeLeft(hosts) {
-  const waves = [];
-  const done = [];
-  const left = hosts.filter((each) => !each.ended_at);
-  for (const there of grouped(hosts).values()) {
-    const ended = there.filter((each) => each.status === "done");
-    done.push(...ended.map((each) => (at(each.ended_at) - at(each.began_at)) / 1000));
-    if (ended.length && there.every((each) => each.ended_at)) waves.push((Math.max(...ended.map((each) => at(each.ended_at))) - Math.min(...ended.map((each) => at(each.began_at)))) / 1000);
-  }
-  if (!left.length || !done.length) return "";
-  const took = waves.length ? waves : done;
-  const one = took.reduce((sum, each) => sum + each, 0) / took.length;
-  const begun = left.filter((each) => each.began_at).map((each) => at(each.began_at));
-  const gone = begun.length ? (Date.now() - Math.min(...begun)) / 1000 : 0;
-  if (gone > one) return `longer than the ${waves.length ? "waves" : "hosts"} before (${duration(one)})`;
-  return `about ${duration(one * grouped(left).size - gone)} left`;
+// In the words of the command. An older conductor estimates nothing.
+function timeLeft(known) {
+  if (!known) return "";
+  if (known.wave_gone_s <= known.wave_s) return `about ${duration(known.left_s)} left`;
+  return `the wave takes longer than expected (${duration(known.wave_s)})${known.left_s ? `, those after it about ${duration(known.left_s)}` : ""}`;
 }
 
-function grouped(hosts) {
-  const found = new Map();
-  for (const each of hosts) found.set(each.wave, [...(found.get(each.wave) ?? []), each]);
-  return found;
+// Of a host that is drained.
+function guestsLeft(known) {
+  if (!known) return "";
+  return `${known.left}${known.left < known.total ? ` of ${known.total}` : ""} guests still there, ${known.moving} moving`;
 }

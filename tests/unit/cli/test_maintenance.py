@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from typing import Any
 
@@ -44,7 +43,6 @@ def host(name: str, wave: int, status: str, began: str | None, ended: str | None
     return {"host": name, "wave": wave, "status": status, "attempt": 0, "problem": problem, **times}
 
 
-NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 HOSTS = [
     host("h1", 1, "done", "2026-01-01T00:00:00.000Z", "2026-01-01T00:10:00.000Z"),
     host("h2", 2, "draining", "2026-01-01T00:10:00.000Z", None, "web has 1 volume: data"),
@@ -63,46 +61,50 @@ def test_a_list(run: Any) -> None:
 
 
 def test_one(run: Any) -> None:
-    """It says what is waited for, and how long the waves that are left may take, but while it is paused."""
+    """It says what is waited for, the guests that are left, and how long the waves that are left may take."""
     conductor = fakes.Conductor()
     left_out = host("h4", 0, "skipped", None, "2026-01-01T00:00:00.000Z", "it is down")
-    conductor.answers["show_maintenance"] = {"maintenance": PLAN, "hosts": [left_out, *HOSTS]}
+    drained = {**HOSTS[1], "guests": {"left": 9, "total": 13, "moving": 4}}
+    conductor.answers["show_maintenance"] = {"maintenance": GOING, "hosts": [left_out, HOSTS[0], drained, HOSTS[2]]}
     _status, printed, _said = run(conductor, "maintenance", "show", "kernel")
-    assert "longer than the waves" not in printed
-    assert "h2 draining: web has 1 volume: data" in printed
+    assert "h2 draining (9 of 13 guests still there, 4 moving): web has 1 volume: data" in printed
     assert "h4: it is down" in printed
-    conductor.answers["show_maintenance"]["maintenance"] = GOING
-    _status, printed, _said = run(conductor, "maintenance", "show", "kernel")
-    # It began long ago.
-    assert "longer than the waves before (0:10:00)" in printed
-    _status, printed, _said = run(conductor, "maintenance", "hosts", "kernel", "-c", "host", "-c", "status")
-    assert "| h2   | draining |" in printed
+    shown = "maintenance", "hosts", "kernel", "-c", "host", "-c", "guests"
+    _status, printed, _said = run(conductor, *shown)
+    assert "| h2   | 9 of 13 guests still there, 4 moving |" in printed
+    _status, printed, _said = run(conductor, *shown, "-f", "json")
+    assert [None, None, {"left": 9, "total": 13, "moving": 4}, None] == [each["guests"] for each in json.loads(printed)]
 
 
-LATE = host("h5", 2, "done", "2026-01-01T00:10:00.000Z", "2026-01-01T00:14:00.000Z")
+def test_guests_of_which_none_has_left() -> None:
+    """Nor does an older conductor count them."""
+    counted: Any = {"guests": {"left": 9, "total": 9, "moving": 0}}
+    assert ("9 guests still there, 0 moving", "") == (
+        maintenance.guests_left(counted),
+        maintenance.guests_left(HOSTS[1]),
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("hosts", "minutes", "left"),
+    ("estimate", "left"),
     [
-        pytest.param(HOSTS[1:], 12, "", id="nothing is done yet"),
-        pytest.param(HOSTS, 10, "about 0:20:00", id="two waves of ten minutes"),
-        pytest.param(HOSTS, 13, "about 0:17:00", id="three minutes are gone"),
-        pytest.param(HOSTS, 25, "longer than the waves before (0:10:00)", id="the present one takes longer"),
-        pytest.param([LATE, *HOSTS[1:]], 12, "about 0:06:00", id="no wave has ended, but a host"),
-        pytest.param([LATE, *HOSTS[1:]], 15, "longer than the hosts before (0:04:00)", id="the next host takes longer"),
-        pytest.param(HOSTS[:1], 12, "", id="all is done"),
+        pytest.param((1200, 600, 0), "about 0:20:00", id="two waves of ten minutes"),
+        pytest.param(
+            (600, 600, 700), "the wave takes longer than expected (0:10:00); those after it about 0:10:00", id="late"
+        ),
+        pytest.param((0, 600, 700), "the wave takes longer than expected (0:10:00)", id="late, and the last one"),
+        pytest.param(None, "", id="not known"),
     ],
 )
-def test_the_time_that_is_left(hosts: Any, minutes: int, left: str) -> None:
-    now = NOW + datetime.timedelta(minutes=minutes)
-    assert left == maintenance.time_left({"maintenance": GOING, "hosts": hosts}, now)  # type: ignore[typeddict-item]
-
-
-def test_a_host_that_was_skipped_does_not_hide_how_long_its_wave_took() -> None:
-    skipped = host("h4", 1, "skipped", None, "2026-01-01T05:00:00.000Z")
-    found: Any = {"maintenance": GOING, "hosts": [*HOSTS, skipped]}
-    assert "about 0:20:00" == maintenance.time_left(found, NOW + datetime.timedelta(minutes=10))
+def test_the_time_that_is_left(run: Any, estimate: tuple[int, int, int] | None, left: str) -> None:
+    """As the conductor estimates it."""
+    conductor = fakes.Conductor()
+    known = dict(zip(("left_s", "wave_s", "wave_gone_s"), estimate, strict=True)) if estimate else None
+    conductor.answers["show_maintenance"] = {"maintenance": GOING, "hosts": HOSTS, "estimate": known}
+    _status, printed, _said = run(conductor, "maintenance", "show", "kernel", "-f", "value", "-c", "left")
+    assert f"{left}\n" == printed
+    del conductor.answers["show_maintenance"]["estimate"]
+    assert "\n" == run(conductor, "maintenance", "show", "kernel", "-f", "value", "-c", "left")[1]
 
 
 def test_decisions(run: Any) -> None:
