@@ -96,17 +96,18 @@ class _Command(command.Lister):
     def tell(self, plan: WavesPlan, cold: Mapping[str, str], allowed: bool) -> None:
         hosts, moves = sum(len(each.hosts) for each in plan.waves), [move for each in plan.waves for move in each.moves]
         moved = len({each.instance_uuid for each in moves})
-        each = f", {len(moves) / moved:.2f} for each of {moved} guests" if moved else ""
-        counted = f"{hosts} of {hosts + len(plan.stuck)} hosts" if plan.stuck else f"{hosts} hosts"
+        each = f", {len(moves) / moved:.2f} for each of {_counted(moved, 'guest')}" if moved else ""
+        counted = f"{hosts} of {hosts + len(plan.stuck)} hosts" if plan.stuck else _counted(hosts, "host")
         fewest = f"no plan for them has fewer than {plan.bound}"
         bound = f" ({fewest})" if plan.waves else ""
-        listing.remark(f"{counted} in {len(plan.waves)} waves{bound}; {len(moves)} moves{each}")
+        in_waves = f"{counted} in {_counted(len(plan.waves), 'wave')}{bound}"
+        listing.remark(f"{in_waves}; {_counted(len(moves), 'move')}{each}")
         for host, why in plan.stuck.items():
             listing.remark(f"  {host} is left out: {why}")
         for uuid, why in itertools.islice(cold.items(), _LINES):
             listing.remark(f"  {uuid} {'is switched off for its move' if allowed else 'holds its host up'}: it {why}")
         if len(cold) > _LINES:
-            listing.remark(f"  and {len(cold) - _LINES} more guests")
+            listing.remark(f"  and {_counted(len(cold) - _LINES, 'more guest')}")
 
 
 def hosts_named(wanted: Sequence[str], known: Sequence[HostView], aggregates: Sequence[AggregateView]) -> list[str]:
@@ -219,8 +220,13 @@ class RunMaintenance(_Command):
                 listing.remark(f"Interrupted. {name} goes on: 'fleet maintenance show {shlex.quote(name)}'")
                 raise
         skipped = found["maintenance"]["hosts"].get("skipped", 0)
+        left_out = f"{_counted(skipped, 'host')} {'was' if skipped == 1 else 'were'}"
         if skipped or found["maintenance"]["status"] != "ended":
-            raise connection.CommandFailed(f"{name} is {found['maintenance']['status']}; {skipped} hosts were left out")
+            raise connection.CommandFailed(f"{name} is {found['maintenance']['status']}; {left_out} left out")
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _moves(plan: WavesPlan, cold: Mapping[str, str]) -> list[tuple]:

@@ -232,11 +232,11 @@ def test_hosts_that_are_left_out_are_no_good_end(
     }
     conductor.answers.update(create_maintenance=ended, show_maintenance={"maintenance": ended, "hosts": HOSTS[:1]})
     ran, _printed, said = run(conductor, "maintenance", "run", "--hosts", "h1", "--wait", "--name", "kernel 6")
-    assert (status, bool(stuck)) == (ran, "kernel 6 is ended; 1 hosts were left out" in said)
+    assert (status, bool(stuck)) == (ran, "kernel 6 is ended; 1 host was left out" in said)
     assert "kernel 6 has begun: 'fleet maintenance show 'kernel 6''" in said
     assert [stuck] == [given["left_out"] for name, given in conductor.calls if name == "create_maintenance"]
-    counted = "1 of 2 hosts" if stuck else "1 hosts"
-    assert f"{counted} in 1 waves (no plan for them has fewer than 1); 0 moves" in said
+    counted = "1 of 2 hosts" if stuck else "1 host"
+    assert f"{counted} in 1 wave (no plan for them has fewer than 1); 0 moves" in said
 
 
 def test_all_hosts_that_are_left_out_are_named(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
