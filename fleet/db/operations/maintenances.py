@@ -86,8 +86,12 @@ _ALL_TAKEN = (
     sa.select(HOSTS.c.open_host)
     .where(
         HOSTS.c.open_host.is_not(None),
-        # One that has failed may be dead. While its agent is up, nothing recovers it.
-        HOSTS.c.status.in_((maintenance_states.WORKING, maintenance_states.RETURNING)),
+        sa.or_(
+            HOSTS.c.status.in_((maintenance_states.WORKING, maintenance_states.RETURNING)),
+            # Its hook has failed, as at the end of its time: a fence would break into work that goes on. One that has done
+            # its work and does not return may be dead.
+            sa.and_(HOSTS.c.status == maintenance_states.FAILED, HOSTS.c.worked_at.is_(None)),
+        ),
         HOSTS.c.emptied_at.is_not(None),
         sa.or_(
             sa.and_(HOSTS.c.status == maintenance_states.WORKING, HOSTS.c.lease_until > _NOW),
@@ -226,7 +230,7 @@ def wave(connection: Transaction | sa.Connection, uuid: str) -> Sequence[Mainten
 def taken_hosts(connection: Transaction | sa.Connection, now: datetime.datetime) -> set[str]:
     """Return the hosts that a maintenance has emptied and not returned. Their agents may be away, for a time.
 
-    A host that has failed is left out. A host whose hook does not run is left out as soon as a guest runs there again.
+    One that has failed to return is left out, and one whose hook does not run as soon as a guest runs there again.
     """
     return set(connection.execute(_ALL_TAKEN, {"now": now}).scalars())
 
