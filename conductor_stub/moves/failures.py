@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from conductor_stub.moves import claims, live, machine, slots
 from conductor_stub.moves.machine import Move, MoveMachine, MoveTimeout
-from conductor_stub.steps import faults
 from conductor_stub.steps.attempt import Attempt, Failure, usable
 from conductor_stub.steps.limits import StepContext
 from fleet import failpoints, move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.instances import history, moves
-from fleet.db.operations import recoveries
+from fleet.db.operations import arrivals, recoveries
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments
 from fleet.objects import Place
@@ -33,8 +32,6 @@ _ONE_HOST = (
 )
 #: Those of them that cannot be given up as long as the host lives.
 _UNTIL_DONE = tuple(each for each in _ONE_HOST if each[1] != move_states.RESUMING)
-#: Kinds and statuses in which the destination may have started the guest. A live migration has rules of its own.
-_STARTED_THERE = tuple(each for each in move_states.MAY_RUN_THERE if each[0] != move_states.LIVE_MIGRATION)
 #: Tasks of instances until a destination has claimed.
 _WAITING = {move_states.EVACUATION: states.REBUILDING, move_states.LIVE_MIGRATION: states.MIGRATING_PREP}
 _machine = MoveMachine()
@@ -109,12 +106,12 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
     return machine.read(tx, move.uuid)
 
 
-def _may_write_there(tx: Transaction, move: Move) -> bool:
+def may_write_there(tx: Transaction, move: Move) -> bool:
     """Return True if a destination may run a guest with addresses, or which writes to volumes, or to disks that its hosts
     share: no other guest may have them.
     """
     record = move.record
-    if (record.migration_type, record.status) not in _STARTED_THERE:
+    if (record.migration_type, record.status) not in arrivals.STARTED_THERE:
         return False
     if move.instance.interfaces:
         return True
@@ -141,11 +138,14 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
         return live.overdue(tx, move, silent, ctx)
     if told := live.lose_source(tx, move, silent, ctx):
         return told
-    lost = Failure(record.status, faults.AttemptLost.__name__, f"host {actor} stopped sending heartbeats")
     is_off = actor is not None and actor in silent and recoveries.is_off(tx, actor)
+    lost = Failure(record.status, move_states.LOST, f"host {actor} stopped sending heartbeats")
+    if is_off and (record.migration_type, record.status) in arrivals.STARTED_THERE:
+        # No guest is left there, and arrivals counts none.
+        lost = Failure(record.status, move_states.DESTINATION_LOST, f"host {actor} is off for certain")
     # A resize that fails asks its destination to remove the guest; an evacuation leaves a destination without that.
     is_left = actor in silent or record.migration_type == move_states.EVACUATION
-    may_run_there = is_left and not is_off and _may_write_there(tx, move)
+    may_run_there = is_left and not is_off and may_write_there(tx, move)
     if (record.migration_type, record.status) in _ONE_HOST:
         # A host that is down finds out when it comes back; the move does not wait for it.
         gives_up = actor in silent and not may_run_there and not live.may_be_there(record)
@@ -153,6 +153,9 @@ def overdue(tx: Transaction, seen: Move, silent: frozenset[str], ctx: StepContex
             return None
         if record.status == move_states.RESUMING:
             return _end_off(tx, move, _record_failure(tx, move, actor, lost, ctx), ctx)
+        if not is_off and (record.migration_type, record.status) in arrivals.STARTED_THERE:
+            # Its guest may run on. A host that was given up is found by this event.
+            _record_failure(tx, move, actor, lost, ctx)
         return claims.complete_step(tx, move, ctx)
     if may_run_there:
         return None

@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 
-from conductor_stub.moves import acceptance
+from conductor_stub.moves import acceptance, failures
 from conductor_stub.moves.machine import Move
 from conductor_stub.power.machine import PowerMachine
 from conductor_stub.recovery import fencing, order, returning
@@ -20,7 +20,7 @@ from fleet import errors, failpoints, move_states, recovery_states, states
 from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
-from fleet.db.instances import moves
+from fleet.db.instances import instances, moves
 from fleet.db.operations import arrivals, recoveries, silence
 from fleet.db.operations.recoveries import Whereabouts
 from fleet.db.tables.moves import MigrationRow
@@ -143,13 +143,13 @@ def _under_way(tx: Transaction, ctx: StepContext) -> int:
 
 def _awaits_arrivals(tx: Transaction, row: RecoveryRow, ctx: StepContext) -> bool:
     """Return True if guests that were moving to the host have not been given up there, and write for what they wait."""
-    number = arrivals.numbers(tx, [row.host]).get(row.host, 0)
+    coming = arrivals.numbers(tx, [row.host]).get(row.host)
     problem = None
-    if number and not recoveries.is_off(tx, row.host):
-        problem = f"{number} guests that were moving to it wait until it is {_BY_HAND.format(host=row.host)}"
+    if coming and not recoveries.is_off(tx, row.host):
+        problem = f"guests ({', '.join(coming.told())}) wait until it is {_BY_HAND.format(host=row.host)}"
     if problem != row.problem:
         recoveries.update(tx, row.uuid, ctx.now, problem=problem)
-    return bool(number)
+    return coming is not None
 
 
 def _waits_for(tx: Transaction, record: MigrationRow, ctx: StepContext) -> str | None:
@@ -158,7 +158,8 @@ def _waits_for(tx: Transaction, record: MigrationRow, ctx: StepContext) -> str |
     if host is None or not arrivals.is_one(record):
         return None
     is_silent = services.silent(tx, [host], ctx.now, ctx.limits.service_down_time_s)
-    if not is_silent or recoveries.is_off(tx, host):
+    waiting = [Move(each, record) for each in instances.of_uuids(tx, [record.instance_uuid])]
+    if not is_silent or recoveries.is_off(tx, host) or not any(failures.may_write_there(tx, each) for each in waiting):
         return None
     return (
         f"it may run on {host}, which is silent: it waits until {host} is fenced, back, or {_BY_HAND.format(host=host)}"

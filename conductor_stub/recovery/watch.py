@@ -126,16 +126,16 @@ def look(
 def begin(
     tx: Transaction, host: str, now: datetime.datetime, silent_since: datetime.datetime | None, asked: bool = False
 ) -> str:
-    """Write a recovery with its guests; return its uuid. :raises errors.Conflict: it has none, and none moved to it"""
+    """Write a recovery with its guests; return its uuid. :raises errors.Conflict: it has none, and none may run there"""
     guests = order.in_order(recoveries.guests_on(tx, host))
-    coming = arrivals.numbers(tx, [host]).get(host, 0)
-    if not guests and not coming:
+    coming = arrivals.numbers(tx, [host]).get(host)
+    if not guests and coming is None:
         raise errors.Conflict(kind="Host", name=host, reason="has no guests that can be evacuated")
     uuid = uuidutils.generate_uuid()
     recoveries.begin(tx, uuid, host, guests, now, silent_since, asked)
     last = f"last heartbeat {silent_since:%Y-%m-%d %H:%M:%S} UTC" if silent_since else "its agent was stopped"
     who = "an operator has asked for it" if asked else "by itself"
-    also = f", and {coming} that were moving to it" if coming else ""
+    also = f", and {' and '.join(coming.told())}" if coming else ""
     recoveries.add_step(tx, uuid, "begun", f"{len(guests)} guests{also}; {last}; {who}", now)
     return uuid
 

@@ -810,8 +810,11 @@ def test_an_operator_ends_the_wait_for_a_silent_destination(database: Database) 
     stage.go_on(1, "h1", "h2")
     stage.conductor.run_fences()
     stage.go_on(1, "h1", "h2")
-    told = "1 guests that were moving to it wait until it is off for certain: switch it off, and say so with 'fleet service "
-    assert ("moving", told + "force-down h2'") == (stage.recovery("h2")["status"], stage.recovery("h2")["problem"])
+    told = "guests (1 that were moving to it) wait until it is off for certain: switch it off, and say so with "
+    assert ("moving", told + "'fleet service force-down h2'") == (
+        stage.recovery("h2")["status"],
+        stage.recovery("h2")["problem"],
+    )
     stage.conductor.operator.force_down("h2", True)
     stage.go_on(1, "h1", "h2")
     assert (None, [None]) == (stage.recovery("h2")["problem"], stage.problems())

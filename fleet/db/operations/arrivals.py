@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves whose destination may run the guest, while the ledger still has the instance elsewhere.
+"""Guests that a host may run, while the ledger has their instances elsewhere, or nowhere yet.
 
-Such a destination must be off for certain before the guest starts on a third host. So it has a recovery of its own, like a
-host with guests. Called by modules of :mod:`conductor_stub.recovery`.
+Such a host must be off for certain before the guest starts elsewhere, if it has data or addresses, and soon after that
+otherwise. So it has a recovery of its own, like a host with guests. Called by modules of :mod:`conductor_stub.recovery`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from fleet import move_states
+from fleet import move_states, states
 from fleet.db.engine.database import Transaction
+from fleet.db.hosts import services
 from fleet.db.tables import models
 from fleet.db.tables.moves import MigrationRow
 
+EVENTS = models.instance_events
+INSTANCES = models.instances
 MIGRATIONS = models.migrations
+RECOVERIES = models.recoveries
+SERVICES = services.SERVICES
+#: Kinds and statuses in which the destination may have started the guest. A live migration has rules of its own.
+STARTED_THERE = tuple(each for each in move_states.MAY_RUN_THERE if each[0] != move_states.LIVE_MIGRATION)
 _HOSTS: sa.BindParameter[str] = sa.bindparam("hosts", expanding=True)
-_NUMBERS = (
-    sa.select(MIGRATIONS.c.dest_compute, sa.func.count().label("number"))
+_MOVING = (
+    sa.select(MIGRATIONS.c.dest_compute.label("host"), sa.func.count().label("number"))
     .where(
         MIGRATIONS.c.dest_compute.in_(_HOSTS),
         MIGRATIONS.c.status.in_(sorted({status for _kind, status in move_states.MAY_RUN_THERE})),
@@ -33,12 +41,72 @@ _NUMBERS = (
     .group_by(MIGRATIONS.c.dest_compute)
     .order_by(MIGRATIONS.c.dest_compute)
 )
+#: The agent has been silent since before a move was given up there, and nobody has said since that the host is off. A
+#: fence that was left out (fence = none or storage) is the operator's word as well.
+_SILENT_SINCE = sa.and_(
+    SERVICES.c.binary == services.COMPUTE,
+    SERVICES.c.host.in_(_HOSTS),
+    sa.not_(SERVICES.c.deleted),
+    sa.not_(SERVICES.c.forced_down),
+    sa.not_(sa.exists().where(RECOVERIES.c.host == SERVICES.c.host, RECOVERIES.c.fenced_at >= SERVICES.c.last_seen_up)),
+)
+#: The event of a host that was given up was written in a transaction that has also updated the record.
+_GIVEN_UP = (
+    sa.select(EVENTS.c.host, sa.func.count(EVENTS.c.instance_uuid.distinct()).label("number"))
+    .select_from(SERVICES)
+    .join(
+        MIGRATIONS,
+        sa.and_(
+            MIGRATIONS.c.migration_type.in_(sorted({kind for kind, _status in STARTED_THERE})),
+            MIGRATIONS.c.updated_at > SERVICES.c.last_seen_up,
+        ),
+    )
+    .join(
+        EVENTS,
+        sa.and_(
+            EVENTS.c.instance_uuid == MIGRATIONS.c.instance_uuid,
+            EVENTS.c.host == SERVICES.c.host,
+            EVENTS.c.created_at > SERVICES.c.last_seen_up,
+        ),
+    )
+    .join(INSTANCES, INSTANCES.c.uuid == EVENTS.c.instance_uuid)
+    .where(
+        _SILENT_SINCE,
+        EVENTS.c.result == move_states.LOST,
+        sa.or_(*(sa.and_(EVENTS.c.event == kind, EVENTS.c.step == status) for kind, status in STARTED_THERE)),
+        sa.not_(INSTANCES.c.deleted),
+        sa.or_(INSTANCES.c.task_state.is_(None), INSTANCES.c.task_state != states.DELETING),
+    )
+    .group_by(EVENTS.c.host)
+    .order_by(EVENTS.c.host)
+)
 
 
-def numbers(tx: Transaction, hosts: Collection[str]) -> dict[str, int]:
-    """Return how many such moves the hosts have, without those that have none."""
-    found = tx.execute(_NUMBERS, {"hosts": sorted(hosts)}) if hosts else ()
-    return {row.dest_compute: row.number for row in found}
+class Arrivals(NamedTuple):
+    """The number of guests that may run on a host.
+
+    :ivar moving: their moves wait for the host
+    :ivar given_up: their moves went on without the host, which has been silent since
+    """
+
+    moving: int = 0
+    given_up: int = 0
+
+    def told(self) -> list[str]:
+        """Return the numbers in words, without those that are 0."""
+        words = {f"{self.moving} that were moving to it": self.moving}
+        words[f"{self.given_up} that were given up there and may run"] = self.given_up
+        return [said for said, number in words.items() if number]
+
+
+def numbers(tx: Transaction, hosts: Collection[str]) -> dict[str, Arrivals]:
+    """Return the numbers of such guests by host, without hosts that have none."""
+    if not hosts:
+        return {}
+    wanted = {"hosts": sorted(hosts)}
+    moving = {row.host: row.number for row in tx.execute(_MOVING, wanted)}
+    given_up = {row.host: row.number for row in tx.execute(_GIVEN_UP, wanted)}
+    return {host: Arrivals(moving.get(host, 0), given_up.get(host, 0)) for host in sorted(moving.keys() | given_up)}
 
 
 def is_one(record: MigrationRow) -> bool:
