@@ -11,29 +11,23 @@ An instance whose column ``host`` is empty is certainly on no host only if :func
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection
 
 from conductor_stub.steps.limits import StepContext
 from fleet import errors, failpoints, states
 from fleet.db.engine.database import Connection, Transaction
 from fleet.db.hosts import services
-from fleet.db.instances import addresses, instances
+from fleet.db.instances import addresses, builds, instances
 from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 
-#: Key of ``shelved``, or of ``details`` of an instance that was never shelved: the host.
-_GUEST_ON = "guest_on"
+host_of = builds.host_of_left_guest
 
 
-def host_of(row: RequestedInstance) -> str | None:
-    """The host that may still have a guest of the instance, which is on no host."""
-    noted: str | None = (row.shelved or row.details or {}).get(_GUEST_ON)
-    return noted
-
-
-def may_write(tx: Transaction, row: RequestedInstance, host: str | None) -> bool:
+def may_write(tx: Transaction | Connection, row: RequestedInstance, host: str | None) -> bool:
     """Return True if ``host`` may run a guest of a locked build with data or addresses that no second guest may have."""
     if host is None or row.task_state != states.SPAWNING:
         return False
@@ -41,10 +35,25 @@ def may_write(tx: Transaction, row: RequestedInstance, host: str | None) -> bool
     return bool(has_any) and not _is_gone(tx, host)
 
 
+def awaited(connection: Connection, row: RequestedInstance, now: datetime.datetime, down_time_s: float) -> str | None:
+    """Return what a build waits for before it goes on elsewhere; None if it waits for no host."""
+    host = row.host
+    if (
+        host is None
+        or not may_write(connection, row, host)
+        or not services.silent(connection, [host], now, down_time_s)
+    ):
+        return None
+    return (
+        f"host {host}, which is silent and may run it: until {host} is fenced, back, or off for certain "
+        f"('fleet recovery start {host}' fences it; 'fleet service force-down {host}' says that you have switched it off)"
+    )
+
+
 def noted(row: RequestedInstance, host: str, ctx: StepContext) -> JSONObject:
     """Columns of a row that ends while ``host`` may have its guest."""
     name = "shelved" if row.shelved else "details"
-    return {name: {**(getattr(row, name) or {}), _GUEST_ON: host}, "step_deadline": ctx.now}
+    return {name: {**(getattr(row, name) or {}), builds.GUEST_ON: host}, "step_deadline": ctx.now}
 
 
 def on_host(connection: Connection, host: str, uuids: Collection[str]) -> list[RequestedInstance]:
@@ -61,7 +70,7 @@ def removed(tx: Transaction, row: RequestedInstance, host: str, ctx: StepContext
     if host_of(row) != host:
         return
     name = "shelved" if row.shelved else "details"
-    left = {key: value for key, value in getattr(row, name).items() if key != _GUEST_ON}
+    left = {key: value for key, value in getattr(row, name).items() if key != builds.GUEST_ON}
     values: JSONObject = {name: left or None}
     if row.task_state is None:
         values["step_deadline"] = None
@@ -103,6 +112,6 @@ def require_none(tx: Transaction, row: RequestedInstance) -> None:
         raise found.hiding(reason="may still have a guest on the host where it was: an administrator can end that")
 
 
-def _is_gone(tx: Transaction, host: str) -> bool:
+def _is_gone(tx: Transaction | Connection, host: str) -> bool:
     service = services.get(tx, host, services.COMPUTE)
     return service is None or service.deleted or recoveries.is_off(tx, host)

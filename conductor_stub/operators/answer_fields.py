@@ -154,6 +154,7 @@ _OF_INSTANCES: Fields = {
         "events": _EVENT,
         "migration": _MIGRATION,
         "queued": _QUEUED,
+        "waits_for": Instead("its host, which is silent: until it is back, or off for certain"),
         "volumes": _ATTACHMENT,
     },
     **dict.fromkeys(("update_instance", "lock_instance", "unlock_instance"), _INSTANCE),

@@ -6,6 +6,7 @@ Called by :mod:`conductor_stub.operators.wiring`.
 
 from __future__ import annotations
 
+from conductor_stub.builds import left_guest
 from conductor_stub.moves import views
 from conductor_stub.operators import instance_list, trace
 from conductor_stub.operators.diagnosis import Diagnosis
@@ -57,11 +58,13 @@ class OperatorManager:
         database: Database,
         dry_run: DryRun,
         diagnosis: Diagnosis,
+        down_time_s: float,
         clock: Clock = utcnow,
     ) -> None:
         self._database = database
         self._dry_run = dry_run
         self._diagnosis = diagnosis
+        self._down_time_s = down_time_s
         self._clock = clock
 
     # Instances
@@ -105,7 +108,7 @@ class OperatorManager:
 
         def read(connection: Connection) -> ShownInstance:
             row = instances.find(connection, name)
-            return {
+            shown: ShownInstance = {
                 "instance": instance_view(row),
                 "faults": [fault_view(fault) for fault in history.faults(connection, row.uuid, _NEWEST)],
                 "events": [event_view(event) for event in history.events(connection, row.uuid, _NEWEST)],
@@ -113,6 +116,9 @@ class OperatorManager:
                 "queued": queued_view(connection, row),
                 "volumes": [of_attachment(each) for each in attachments.of_instances(connection, [row.uuid])],
             }
+            if awaited := left_guest.awaited(connection, row, self._clock(), self._down_time_s):
+                shown["waits_for"] = awaited
+            return shown
 
         return self._database.read(read)
 

@@ -46,7 +46,7 @@ def wire(common: Common, builds: Builds, power: Power) -> Part:
     diagnosis = Diagnosis(database, common.settings.host, common.fresh)
     return Part(
         endpoints=[
-            OperatorManager(database, dry_run, diagnosis, clock),
+            OperatorManager(database, dry_run, diagnosis, common.limits.service_down_time_s, clock),
             HostsManager(database, common.limits.service_down_time_s, clock, zone),
             CatalogManager(database, Announcements(database, common.clients.scheduler), clock),
             FlavorManager(database, clock),

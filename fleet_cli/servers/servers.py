@@ -88,7 +88,7 @@ class ShowServer(command.ShowOne):
             **{name: instance.get(name) for name in _DETAILS},
             **hardware(instance),
             **moves.shown(found.get("migration")),
-            **waiting(found.get("queued")),
+            **waiting(found.get("queued"), found.get("waits_for")),
             **volumes(found.get("volumes")),
             **addresses(instance),
             **lock(instance),
@@ -101,10 +101,13 @@ class ShowServer(command.ShowOne):
         )
 
 
-def waiting(queued: Record | None) -> dict[str, str]:
-    """Return why the instance waits for room, and since when; empty if it does not wait."""
+def waiting(queued: Record | None, host: str | None = None) -> dict[str, str]:
+    """Return why the instance waits for room, and since when, or for its host; empty if it does not wait.
+
+    :param host: what it waits for, in words
+    """
     if not queued:
-        return {}
+        return {"waits_for": host} if host else {}
     shown = {"waits_for": f"{queued['reason']}: {queued['message']}", "waits_since": queued["queued_at"]}
     return {**shown, **({"lacks": queued["lacks"]} if queued.get("lacks") else {})}
 

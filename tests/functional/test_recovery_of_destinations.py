@@ -109,3 +109,106 @@ def test_a_former_destination_is_fenced_after_a_revert(database: Database) -> No
         stage.go_on(20, "h1")
     stage.conductor.run_fences()
     assert ["h1"] == [order.host for order in stage.conductor.fenced]
+
+
+class Building(Stage):
+    """h2 has nothing but a build with an address, which it has claimed."""
+
+    def __init__(self, database: Database, fence: str = FENCE_COMMAND) -> None:
+        super().__init__(database, 0, dataclasses.replace(SETTINGS, fence=fence))
+        self.conductor.operator.create_network({"name": "lab", "bridge": "br0", "subnet": "192.0.2.0/24"})
+        self.uuid = self.conductor.place("h2", networks=[{"network": "lab"}])
+        self.conductor.claim(self.uuid, "h2")
+
+    def waits_for(self) -> str | None:
+        return self.conductor.operator.show_instance(self.uuid).get("waits_for")
+
+    def sweep(self) -> None:
+        self.conductor.scheduler.answers.append([("h3", ())])
+        self.conductor.sweeper.sweep()
+        self.conductor.work()
+
+    def give_up(self) -> None:
+        """The time of the build is over, and recoveries were not on until then."""
+        self.conductor.operator.create_aggregate("rack", {"recovery": "off"})
+        self.conductor.operator.add_aggregate_host("rack", "h2")
+        self.go_on(self.conductor.limits.build_timeout_s, "h2")
+        self.conductor.sweeper.sweep()
+        assert ("error", None, 1, None) == self.conductor.state(self.uuid)
+        self.conductor.operator.remove_aggregate_host("rack", "h2")
+
+    def recover(self) -> None:
+        """Let the recovery of h2 begin, fence, and be as far as it comes before the build goes on."""
+        while not self.recoveries():
+            self.go_on(20, "h2")
+        self.conductor.run_fences()
+        self.go_on(1, "h2")
+
+
+@pytest.mark.every_database
+def test_a_host_that_only_builds_is_fenced(database: Database) -> None:
+    """The build then goes on elsewhere. Until then it says for what it waits."""
+    stage = Building(database)
+    assert stage.waits_for() is None
+    stage.go_on(80, "h2")
+    stage.sweep()
+    assert ("building", "spawning", 1, "h2") == stage.conductor.state(stage.uuid)
+    assert (stage.waits_for() or "").startswith(
+        "host h2, which is silent and may run it: until h2 is fenced, back, or "
+    )
+    stage.recover()
+    begun = stage.recovery("h2")["steps"][0]["message"]
+    assert begun.startswith("0 guests, and 1 builds that may run there; ")
+    assert ("moving", None) == (stage.recovery("h2")["status"], stage.waits_for())
+    stage.sweep()
+    assert ("placing", 2) == stage.conductor.state(stage.uuid)[1:3]
+    stage.go_on(1, "h2")
+    assert ("done", ["h2"]) == (stage.recovery("h2")["status"], [order.host for order in stage.conductor.fenced])
+    stage.go_on(600, "h2")
+    assert 1 == len(stage.recoveries())
+
+
+@pytest.mark.every_database
+def test_a_host_of_a_build_that_was_given_up_is_fenced(database: Database) -> None:
+    """Its addresses are free then."""
+    stage = Building(database)
+    stage.give_up()
+    stage.recover()
+    begun = stage.recovery("h2")["steps"][0]["message"]
+    assert begun.startswith("0 guests, and 1 builds that may run there; ")
+    stage.go_on(40, "h2")
+    stage.conductor.sweeper.sweep()
+    stage.go_on(1, "h2")
+    assert "done" == stage.recovery("h2")["status"]
+    shown = stage.conductor.operator.show_instance(stage.uuid)["instance"]
+    assert not shown["interfaces"]
+
+
+def test_a_host_of_a_build_without_a_fence_waits_for_an_operator(database: Database) -> None:
+    """Nobody has switched it off. His word ends the wait."""
+    stage = Building(database, FENCE_NONE)
+    stage.recover()
+    told = "guests (1 builds that may run there) wait until it is off for certain: switch it off, and say so with "
+    assert ("moving", told + "'fleet service force-down h2'") == tuple(
+        stage.recovery("h2")[name] for name in ("status", "problem")
+    )
+    stage.conductor.operator.force_down("h2", True)
+    stage.sweep()
+    stage.go_on(1, "h2")
+    assert ("placing", "done") == (stage.conductor.state(stage.uuid)[1], stage.recovery("h2")["status"])
+
+
+def test_an_operator_recovers_a_host_that_only_builds(database: Database) -> None:
+    stage = Building(database)
+    stage.go_on(80, "h2")
+    assert "fencing" == stage.conductor.operator.start_recovery("h2")["status"]
+
+
+def test_builds_on_a_host_that_was_forced_down_need_no_fence(database: Database) -> None:
+    """They go on by themselves, and the host has nothing else."""
+    stage = Building(database)
+    stage.conductor.operator.force_down("h2", True)
+    stage.go_on(1, "h2")
+    stage.sweep()
+    assert ("placing", 2) == stage.conductor.state(stage.uuid)[1:3]
+    assert [] == stage.recoveries()

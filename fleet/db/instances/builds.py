@@ -25,12 +25,14 @@ from fleet.db.hosts import services
 from fleet.db.instances.instances import INSTANCES, NOTHING_CLAIMED, live
 from fleet.db.tables import models
 from fleet.db.tables.instances import RequestedInstance
-from fleet.json_codec import JSONMapping
+from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects import Place
 
 REQUESTS = models.build_requests
 QUEUED = models.queued_builds
 
+#: Key of ``shelved``, or of ``details`` of an instance that was never shelved: the host that may still have its guest.
+GUEST_ON = "guest_on"
 #: Columns of a row that was just accepted, besides those of its request.
 _NOT_PLACED: Mapping[str, object] = {
     **NOTHING_CLAIMED,
@@ -122,6 +124,13 @@ _LEFT_GUESTS = (
     .order_by(INSTANCES.c.step_deadline, INSTANCES.c.uuid)
     .limit(sa.bindparam("at_most"))
 )
+
+
+class LeftGuest(Protocol):
+    """The columns of an instance that :func:`host_of_left_guest` reads."""
+
+    shelved: JSONObject | None
+    details: JSONObject | None
 
 
 class OverdueBuild(RequestedInstance, Protocol):
@@ -236,6 +245,12 @@ def overdue(
     spawning = [row for row in rows if row.step_deadline > now]
     silent = services.silent(connection, {row.host for row in spawning if row.host}, now, down_time_s)
     return [row for row in rows if row.step_deadline <= now], [row for row in spawning if row.host in silent]
+
+
+def host_of_left_guest(row: LeftGuest) -> str | None:
+    """The host that may still have a guest of an instance, which is on no host."""
+    noted: str | None = (row.shelved or row.details or {}).get(GUEST_ON)
+    return noted
 
 
 def left_guests(connection: sa.Connection, now: datetime.datetime, limit: int) -> Sequence[RequestedInstance]:

@@ -7,14 +7,16 @@ otherwise. So it has a recovery of its own, like a host with guests. Called by m
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+import collections
+from collections.abc import Collection, Iterable
+from typing import NamedTuple, cast
 
 import sqlalchemy as sa
 
 from fleet import move_states, states
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
+from fleet.db.instances import builds
 from fleet.db.tables import models
 from fleet.db.tables.moves import MigrationRow
 
@@ -82,19 +84,58 @@ _GIVEN_UP = (
 )
 
 
+#: Where nobody has said that the host is off: builds on the others go on by themselves.
+_AWAITED = (
+    sa.select(SERVICES.c.host)
+    .where(
+        SERVICES.c.binary == services.COMPUTE,
+        SERVICES.c.host.in_(_HOSTS),
+        sa.not_(SERVICES.c.deleted),
+        sa.not_(SERVICES.c.forced_down),
+    )
+    .order_by(SERVICES.c.host)
+)
+_SPAWNING = (
+    sa.select(INSTANCES.c.host, sa.func.count().label("number"))
+    .where(
+        INSTANCES.c.vm_state == states.BUILDING,
+        INSTANCES.c.task_state == states.SPAWNING,
+        INSTANCES.c.host.in_(_HOSTS),
+        sa.not_(INSTANCES.c.deleted),
+    )
+    .group_by(INSTANCES.c.host)
+    .order_by(INSTANCES.c.host)
+)
+#: Only those that a host is ordered to remove have a deadline.
+_LEFT = (
+    sa.select(INSTANCES.c.uuid, INSTANCES.c.shelved, INSTANCES.c.details)
+    .where(
+        INSTANCES.c.vm_state.in_((states.ERROR, states.SHELVED_OFFLOADED)),
+        INSTANCES.c.task_state.is_(None),
+        INSTANCES.c.step_deadline.is_not(None),
+        INSTANCES.c.host.is_(None),
+        sa.not_(INSTANCES.c.deleted),
+    )
+    .order_by(INSTANCES.c.uuid)
+)
+
+
 class Arrivals(NamedTuple):
     """The number of guests that may run on a host.
 
+    :ivar builds: under way there, or given up while the host may have the guest
     :ivar moving: their moves wait for the host
     :ivar given_up: their moves went on without the host, which has been silent since
     """
 
     moving: int = 0
+    builds: int = 0
     given_up: int = 0
 
     def told(self) -> list[str]:
         """Return the numbers in words, without those that are 0."""
         words = {f"{self.moving} that were moving to it": self.moving}
+        words[f"{self.builds} builds that may run there"] = self.builds
         words[f"{self.given_up} that were given up there and may run"] = self.given_up
         return [said for said, number in words.items() if number]
 
@@ -106,7 +147,21 @@ def numbers(tx: Transaction, hosts: Collection[str]) -> dict[str, Arrivals]:
     wanted = {"hosts": sorted(hosts)}
     moving = {row.host: row.number for row in tx.execute(_MOVING, wanted)}
     given_up = {row.host: row.number for row in tx.execute(_GIVEN_UP, wanted)}
-    return {host: Arrivals(moving.get(host, 0), given_up.get(host, 0)) for host in sorted(moving.keys() | given_up)}
+    built = _builds(tx, hosts)
+    return {
+        host: Arrivals(moving.get(host, 0), built[host], given_up.get(host, 0))
+        for host in sorted(moving.keys() | given_up.keys() | built.keys())
+    }
+
+
+def _builds(tx: Transaction, hosts: Collection[str]) -> collections.Counter[str]:
+    awaited = set(tx.execute(_AWAITED, {"hosts": sorted(hosts)}).scalars())
+    found: collections.Counter[str] = collections.Counter()
+    if awaited:
+        found.update({row.host: row.number for row in tx.execute(_SPAWNING, {"hosts": sorted(awaited)})})
+        left = map(builds.host_of_left_guest, cast("Iterable[builds.LeftGuest]", tx.execute(_LEFT)))
+        found.update(host for host in left if host is not None and host in awaited)
+    return found
 
 
 def is_one(record: MigrationRow) -> bool:

@@ -261,7 +261,7 @@ def close_guests(tx: Transaction, uuid: str, now: datetime.datetime) -> None:
     tx.execute(GUESTS.update().where(*left).values(stayed))
 
 
-def is_off(tx: Transaction, host: str) -> bool:
+def is_off(tx: Transaction | sa.Connection, host: str) -> bool:
     """Return True if the host is off for certain: it was forced down, or a fence has switched it off, and no agent of it has
     reported since.
     """

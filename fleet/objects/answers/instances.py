@@ -167,13 +167,14 @@ class QueuedView(TypedDict):
 
 
 class ShownInstance(TypedDict):
-    """An instance with its history."""
+    """An instance with its history. :param waits_for: the host for which a build waits, in words; missing without one"""
 
     instance: InstanceView
     faults: list[FaultView]
     events: list[EventView]
     migration: MigrationView | None
     queued: QueuedView | None
+    waits_for: NotRequired[str]
     volumes: list[AttachmentView]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from conductor_stub.operators.redaction import redact
+from conductor_stub.operators.redaction import answer_of, redact
 
 KEY = "secret"
 RAM = {"resource": "RAM", "unit": "MB", "lacks": 768.0, "limit": 4096}
@@ -72,6 +72,14 @@ def test_no_place_is_left_in_any_answer() -> None:
     assert mine.items() <= shown["instance"].items()
     assert "5 MB of RAM" == shown["queued"]["lacks"]
     assert shown["events"][0]["message"] is None
+
+
+def test_the_silent_host_of_a_build_is_not_named() -> None:
+    """Its project learns for what the build waits."""
+    answer = {"instance": {"uuid": "u"}, "waits_for": "host host7, which is silent and may run it"}
+    shown = answer_of("show_instance", answer, "web", KEY)
+    expected = "its host, which is silent: until it is back, or off for certain"
+    assert {"instance": {"uuid": "u"}, "waits_for": expected} == shown
 
 
 def test_a_quota_is_shown_as_it_is() -> None:
