@@ -212,6 +212,9 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
 
     def _explain(self, batch: Batch[RequestedInstance], refusal: errors.NoValidHost) -> errors.NoValidHost:
         kept, lacking = self._kept_from(batch), self._lacking(batch.rows[0])
+        failed = cast("TakenBuild", batch.rows[0]).failed_orders
+        tried = [each for each in failed if each.event != history.HAND_BACK]
+        refusal = faults.beside(refusal, faults.attempts(tried))
         refusal = waiting.beside(refusal, kept.host) if kept else refusal
         return reach.beside(refusal, lacking) if lacking else refusal
 

@@ -63,7 +63,7 @@ def accept(
     row = instances.lock(tx, instance_uuid)
     if moves.find(tx, uuid) is not None:
         return machine.read(tx, uuid)
-    _require_settled(row, kind)
+    _require_settled(tx, row, kind, ctx)
     instance_values.require_readable(row)
     spec = instance_values.spec_of(row)
     old_spec = {key: spec.get(key) for key in ("flavor", "numa_topology", "pci_requests")}
@@ -171,6 +171,8 @@ def _require_guest(tx: Transaction, move: Move, ctx: StepContext) -> None:
     reason = "is on a host that is down, and so is its former host: wait until one of them is up"
     if machine.is_up(tx, record.source_compute, ctx):
         reason = "is on a host that is down: revert its resize, its former host still has its guest"
+    elif record.dest_compute is not None and recoveries.is_off(tx, record.dest_compute):
+        reason = "is on a host that is off, and its former host is down: revert its resize, then it can be evacuated"
     raise errors.Conflict(kind="Instance", name=move.instance.name, reason=reason)
 
 
@@ -193,7 +195,7 @@ def _require_former_host(tx: Transaction, move: Move, ctx: StepContext) -> None:
     raise errors.Conflict(kind="Instance", name=move.instance.name, reason=f"cannot return, {which}: {advice}")
 
 
-def _require_settled(row: RequestedInstance, kind: str) -> None:
+def _require_settled(tx: Transaction, row: RequestedInstance, kind: str, ctx: StepContext) -> None:
     if row.deleted:
         raise errors.NotFound(kind="Instance", name=row.name)
     allowed: tuple[str, ...] = (states.ACTIVE,)
@@ -203,10 +205,20 @@ def _require_settled(row: RequestedInstance, kind: str) -> None:
     if row.task_state is not None or row.vm_state not in allowed:
         advice = "wait until its task has ended" if row.task_state else _ADVICE.get(row.vm_state, "it must be ACTIVE")
         if kind == move_states.EVACUATION and row.task_state is None and row.vm_state == states.RESIZED:
-            # It cannot be confirmed either while its host is down.
-            advice = "revert its resize ('fleet server resize revert'), its former host still has its guest"
+            advice = _advice_to_revert(tx, row, ctx)
         state = _state(row) if row.task_state else f"{_state(row)}, not ACTIVE"
         raise errors.Conflict(kind="Instance", name=row.name, reason=f"is {state}: {advice}")
+
+
+def _advice_to_revert(tx: Transaction, row: RequestedInstance, ctx: StepContext) -> str:
+    """Return what to do with a resized instance whose host is down. It cannot be confirmed either."""
+    revert = "revert its resize ('fleet server resize revert')"
+    record = moves.of_instance(tx, row.uuid)
+    if record is None or machine.is_up(tx, record.source_compute, ctx):
+        return f"{revert}, its former host still has its guest"
+    if record.dest_compute is not None and recoveries.is_off(tx, record.dest_compute):
+        return f"{revert}: its former host is down too, and it can then be evacuated from there"
+    return "its former host is down too: wait until one of them is up, or its present host is off for certain"
 
 
 def _require_movable_volumes(

@@ -98,12 +98,26 @@ def attempts(rows: Sequence[EventRow]) -> list[JSONObject]:
 
 def retries_exceeded(uuid: str, tried: Sequence[JSONObject], remark: str = "") -> errors.MaxRetriesExceeded:
     """:param remark: added at the end of the message"""
-    listed = "; ".join(_said(each) for each in tried)
-    reason = f"Instance {uuid} was tried {_places(tried)}: {listed}{remark}"
+    reason = f"Instance {uuid} was tried {_places(tried)}: {_listed(tried)}{remark}"
+    return errors.MaxRetriesExceeded(reason=reason, details={**_coded(_why(tried)), "attempts": list(tried)})
+
+
+def beside(refusal: errors.NoValidHost, tried: Sequence[JSONObject]) -> errors.NoValidHost:
+    """The refusal of a build whose hosts were all ``tried`` in vain: the scheduler does not know what became of them."""
+    if refusal.reason_code is not Reason.RACE_LOST or not tried:
+        return refusal
+    reason = f"{refusal.reason} Tried: {_listed(tried)}."
+    return type(refusal)(reason=reason, details={**refusal.details, **_coded(_why(tried))})
+
+
+def _listed(tried: Sequence[JSONObject]) -> str:
+    return "; ".join(_said(each) for each in tried)
+
+
+def _why(tried: Sequence[JSONObject]) -> Reason:
+    """The most frequent reason; of equally frequent ones the last."""
     reasons = collections.Counter(_REASON_OF_RESULT.get(each["result"], Reason.INTERNAL) for each in tried)
-    # The most frequent reason; of equally frequent ones the last.
-    why = max(reversed(reasons), key=lambda each: reasons[each], default=Reason.INTERNAL)
-    return errors.MaxRetriesExceeded(reason=reason, details={**_coded(why), "attempts": list(tried)})
+    return max(reversed(reasons), key=lambda each: reasons[each], default=Reason.INTERNAL)
 
 
 def _places(tried: Sequence[JSONObject]) -> str:

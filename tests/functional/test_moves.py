@@ -484,6 +484,35 @@ def test_the_last_good_guest_is_not_removed(database: Database, down: Sequence[s
     assert move_states.CONFIRMING == stage.migration()["status"]
 
 
+@pytest.mark.parametrize(
+    ("down", "is_off", "advice"),
+    [
+        pytest.param(["h2"], False, "revert its resize .*, its former host still has its guest", id="the new host"),
+        pytest.param(
+            ["h1", "h2"], True, "revert its resize .* it can then be evacuated from there", id="both, one off"
+        ),
+        pytest.param(["h1", "h2"], False, "wait until one of them is up, or its present host is off", id="both hosts"),
+    ],
+)
+def test_the_way_out_for_a_resized_instance_whose_host_is_down(
+    database: Database, down: Sequence[str], is_off: bool, advice: str
+) -> None:
+    """It is followed: the revert is accepted where it is advised."""
+    stage = Stage(database)
+    stage.until(move_states.FINISHED)
+    stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
+    stage.report(*({"h1", "h2", "h3"} - set(down)))
+    if is_off:
+        stage.operator.force_down("h2", True)
+        with pytest.raises(errors.Conflict, match="revert its resize, then it can be evacuated"):
+            stage.operator.confirm_resize(stage.uuid)
+    with pytest.raises(errors.Conflict, match=advice):
+        stage.operator.evacuate_instance(stage.uuid)
+    if "revert" in advice:
+        stage.operator.revert_resize(stage.uuid)
+        assert move_states.REVERTING == stage.migration()["status"]
+
+
 def test_a_resize_on_its_own_host_is_confirmed_though_the_host_is_down(database: Database) -> None:
     """No other host has a guest of it. Once it is ACTIVE it can be evacuated."""
     stage = Stage(database, same_host=True)

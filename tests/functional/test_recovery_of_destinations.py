@@ -9,6 +9,7 @@ import pytest
 
 from conductor_stub.steps.attempt import Attempt
 from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE, FENCE_STORAGE
+from fleet import errors
 from fleet.db.engine.database import Database
 from tests.functional.test_recovery import SETTINGS, Stage
 from tests.worlds.conductor import INCARNATION, context
@@ -182,6 +183,19 @@ def test_a_host_of_a_build_that_was_given_up_is_fenced(database: Database) -> No
     assert "done" == stage.recovery("h2")["status"]
     shown = stage.conductor.operator.show_instance(stage.uuid)["instance"]
     assert not shown["interfaces"]
+
+
+def test_a_build_that_finds_no_other_host_says_what_became_of_the_first(database: Database) -> None:
+    """The scheduler only knows that it was tried."""
+    stage = Building(database)
+    stage.recover()
+    tried = errors.NoValidHost(reason="1 of 1 was tried.", details={"reason_code": "RACE_LOST"})
+    stage.conductor.scheduler.answers.append(tried)
+    stage.conductor.sweeper.sweep()
+    stage.conductor.work()
+    (fault,) = stage.conductor.faults(stage.uuid)
+    assert "HOSTS_DOWN" == fault["details"]["reason_code"]
+    assert fault["message"].endswith("attempt 1 on h2 in step spawning: host h2 stopped sending heartbeats.")
 
 
 def test_a_host_of_a_build_without_a_fence_waits_for_an_operator(database: Database) -> None:

@@ -60,3 +60,23 @@ def test_hosts_are_counted_and_not_nodes(name: str, places: list[tuple[str, str 
     lost = {"reason": "r", "step": None, "duration_s": None, "result": "SpawnFailed"}
     tried = [{**lost, "attempt": number, "host": host, "node": node} for number, (host, node) in enumerate(places)]
     assert said in faults.retries_exceeded("u", tried).message
+
+
+@pytest.mark.parametrize(
+    ("refused", "code", "said"),
+    [
+        pytest.param("RACE_LOST", "HOSTS_DOWN", True, id="all hosts were tried"),
+        pytest.param("CAPACITY", "CAPACITY", False, id="the others are full"),
+    ],
+)
+def test_a_refusal_says_what_became_of_the_hosts_that_were_tried(refused: str, code: str, said: bool) -> None:
+    """The scheduler knows only that they were."""
+    refusal = errors.NoValidHost(reason="All were tried.", details={"reason_code": refused, "considered": 1})
+    lost = {"host": "h1", "reason": "host h1 stopped sending heartbeats", "step": "spawning", "duration_s": None}
+    explained = faults.beside(refusal, [{**lost, "attempt": 1, "result": "AttemptLost"}])
+    told = " Tried: attempt 1 on h1 in step spawning: host h1 stopped sending heartbeats."
+    assert ("All were tried." + told * said, code, 1) == (
+        explained.reason,
+        explained.details["reason_code"],
+        explained.details["considered"],
+    )
