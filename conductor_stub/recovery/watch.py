@@ -115,7 +115,9 @@ def look(
     for row in lied.values():
         fencing.reopen(tx, row, fencing.LIED, now)
     # A maintenance may switch off what it has emptied.
-    wanted = recoveries.with_guests(tx, due) | arrivals.numbers(tx, due).keys()
+    wanted = recoveries.with_guests(tx, due)
+    # Only of the others: on a large ledger this is a long question.
+    wanted |= arrivals.numbers(tx, due.keys() - wanted - is_open).keys()
     wanted -= is_open | lied.keys() | maintenances.taken_hosts(tx, now)
     begun = {}
     for host in sorted(wanted & due.keys())[:_MOST_BEGUN]:

@@ -15,6 +15,15 @@ from tests.functional.test_recovery import SETTINGS, Stage
 from tests.worlds.conductor import INCARNATION, context
 
 
+def begins(stage: Stage, silent: str) -> None:
+    """Let time pass until a recovery has just begun: its fence has a time."""
+    for _look in range(60):
+        if stage.recoveries():
+            return
+        stage.go_on(20, silent)
+    pytest.fail(f"no recovery of {silent} begins")
+
+
 class Leaving(Stage):
     """The guest of h1 has nothing that two guests may not share, and was moving to h2, which is silent by now."""
 
@@ -39,12 +48,16 @@ class Leaving(Stage):
 
 
 @pytest.mark.every_database
-def test_a_destination_that_was_given_up_is_fenced(database: Database) -> None:
+@pytest.mark.parametrize("is_back", [False, True], ids=["its former host is off", "its former host is back"])
+def test_a_destination_that_was_given_up_is_fenced(database: Database, is_back: bool) -> None:
     """The guest runs elsewhere by then, and may run there too. Off for certain, the host is not fenced again."""
     stage = Leaving(database)
     assert [None] == [each["problem"] for each in stage.recovery()["guests"]]
     stage.give_up()
     assert ["h1"] == [row["host"] for row in stage.recoveries()]
+    if is_back:
+        stage.conductor.agents.destroyed(context(), stage.guests[0], "h1")
+        assert "completed" == stage.conductor.operator.list_migrations({})[0]["status"]
     stage.lose("h1", "h2")
     begun = stage.recovery("h2")["steps"][0]["message"]
     assert begun.startswith("0 guests, and 1 that were given up there and may run; ")
@@ -106,8 +119,7 @@ def test_a_former_destination_is_fenced_after_a_revert(database: Database) -> No
     back = Attempt(record["uuid"], record["attempt"], "h2", "h2", INCARNATION)
     stage.conductor.move_progress.advance(context(), back, "resuming")
     assert ("active", "h2") == (stage.conductor.state(uuid)[0], stage.host_of(uuid))
-    while not stage.recoveries():
-        stage.go_on(20, "h1")
+    begins(stage, "h1")
     stage.conductor.run_fences()
     assert ["h1"] == [order.host for order in stage.conductor.fenced]
 
@@ -140,8 +152,7 @@ class Building(Stage):
 
     def recover(self) -> None:
         """Let the recovery of h2 begin, fence, and be as far as it comes before the build goes on."""
-        while not self.recoveries():
-            self.go_on(20, "h2")
+        begins(self, "h2")
         self.conductor.run_fences()
         self.go_on(1, "h2")
 

@@ -23,6 +23,7 @@ from fleet.db.tables.moves import MigrationRow
 EVENTS = models.instance_events
 INSTANCES = models.instances
 MIGRATIONS = models.migrations
+GUESTS = models.recovery_guests
 RECOVERIES = models.recoveries
 SERVICES = services.SERVICES
 #: Kinds and statuses in which the destination may have started the guest. A live migration has rules of its own.
@@ -43,47 +44,57 @@ _MOVING = (
     .group_by(MIGRATIONS.c.dest_compute)
     .order_by(MIGRATIONS.c.dest_compute)
 )
-#: The agent has been silent since before a move was given up there, and nobody has said since that the host is off. A
-#: fence that was left out (fence = none or storage) is the operator's word as well.
-_SILENT_SINCE = sa.and_(
-    SERVICES.c.binary == services.COMPUTE,
-    SERVICES.c.host.in_(_HOSTS),
-    sa.not_(SERVICES.c.deleted),
-    sa.not_(SERVICES.c.forced_down),
-    sa.not_(sa.exists().where(RECOVERIES.c.host == SERVICES.c.host, RECOVERIES.c.fenced_at >= SERVICES.c.last_seen_up)),
+#: Nobody has said since its last heartbeat that the host is off. A fence that was left out (fence = none or storage) is the
+#: operator's word as well.
+_SILENT = (
+    sa.select(SERVICES.c.host, SERVICES.c.last_seen_up)
+    .where(
+        SERVICES.c.binary == services.COMPUTE,
+        SERVICES.c.host.in_(_HOSTS),
+        SERVICES.c.last_seen_up.is_not(None),
+        sa.not_(SERVICES.c.deleted),
+        sa.not_(SERVICES.c.forced_down),
+        sa.not_(
+            sa.exists().where(RECOVERIES.c.host == SERVICES.c.host, RECOVERIES.c.fenced_at >= SERVICES.c.last_seen_up)
+        ),
+    )
+    .order_by(SERVICES.c.host)
 )
+_SINCE = sa.bindparam("since", type_=models.Timestamp)
+#: Statuses of a record after its destination was given up; that of an evacuation may be ``completed``, too, as those of
+#: most records. There are few others.
+_AFTERWARDS = (*move_states.UNDER_WAY, move_states.REVERTED, move_states.DONE, move_states.ERROR)
 #: The event of a host that was given up was written in a transaction that has also updated the record.
+_BY_RECORDS = (
+    sa.select(MIGRATIONS.c.instance_uuid)
+    .where(MIGRATIONS.c.status.in_(_AFTERWARDS), MIGRATIONS.c.updated_at > _SINCE)
+    .distinct()
+    .order_by(MIGRATIONS.c.instance_uuid)
+)
+#: An evacuation that is ``completed`` belonged to the recovery of a host that is back by now.
+_BY_RECOVERIES = (
+    sa.select(GUESTS.c.instance_uuid)
+    .join(RECOVERIES, RECOVERIES.c.uuid == GUESTS.c.recovery_uuid)
+    .where(RECOVERIES.c.ended_at > _SINCE)
+    .distinct()
+    .order_by(GUESTS.c.instance_uuid)
+)
 _GIVEN_UP = (
-    sa.select(EVENTS.c.host, sa.func.count(EVENTS.c.instance_uuid.distinct()).label("number"))
-    .select_from(SERVICES)
-    .join(
-        MIGRATIONS,
-        sa.and_(
-            MIGRATIONS.c.migration_type.in_(sorted({kind for kind, _status in STARTED_THERE})),
-            MIGRATIONS.c.updated_at > SERVICES.c.last_seen_up,
-        ),
-    )
-    .join(
-        EVENTS,
-        sa.and_(
-            EVENTS.c.instance_uuid == MIGRATIONS.c.instance_uuid,
-            EVENTS.c.host == SERVICES.c.host,
-            EVENTS.c.created_at > SERVICES.c.last_seen_up,
-        ),
-    )
+    sa.select(EVENTS.c.id, EVENTS.c.host, EVENTS.c.instance_uuid, EVENTS.c.created_at)
     .join(INSTANCES, INSTANCES.c.uuid == EVENTS.c.instance_uuid)
     .where(
-        _SILENT_SINCE,
+        EVENTS.c.instance_uuid.in_(sa.bindparam("these", expanding=True)),
+        EVENTS.c.host.in_(_HOSTS),
+        EVENTS.c.created_at > _SINCE,
         EVENTS.c.result == move_states.LOST,
         sa.or_(*(sa.and_(EVENTS.c.event == kind, EVENTS.c.step == status) for kind, status in STARTED_THERE)),
         sa.not_(INSTANCES.c.deleted),
         sa.or_(INSTANCES.c.task_state.is_(None), INSTANCES.c.task_state != states.DELETING),
     )
-    .group_by(EVENTS.c.host)
-    .order_by(EVENTS.c.host)
+    .order_by(EVENTS.c.id)
 )
-
-
+#: Instances whose events one statement reads.
+_AT_ONCE = 1000
 #: Where nobody has said that the host is off: builds on the others go on by themselves.
 _AWAITED = (
     sa.select(SERVICES.c.host)
@@ -146,10 +157,9 @@ def numbers(tx: Transaction, hosts: Collection[str]) -> dict[str, Arrivals]:
         return {}
     wanted = {"hosts": sorted(hosts)}
     moving = {row.host: row.number for row in tx.execute(_MOVING, wanted)}
-    given_up = {row.host: row.number for row in tx.execute(_GIVEN_UP, wanted)}
-    built = _builds(tx, hosts)
+    built, given_up = _builds(tx, hosts), _given_up(tx, hosts)
     return {
-        host: Arrivals(moving.get(host, 0), built[host], given_up.get(host, 0))
+        host: Arrivals(moving.get(host, 0), built[host], given_up[host])
         for host in sorted(moving.keys() | given_up.keys() | built.keys())
     }
 
@@ -162,6 +172,20 @@ def _builds(tx: Transaction, hosts: Collection[str]) -> collections.Counter[str]
         left = map(builds.host_of_left_guest, cast("Iterable[builds.LeftGuest]", tx.execute(_LEFT)))
         found.update(host for host in left if host is not None and host in awaited)
     return found
+
+
+def _given_up(tx: Transaction, hosts: Collection[str]) -> collections.Counter[str]:
+    silent = {row.host: row.last_seen_up for row in tx.execute(_SILENT, {"hosts": sorted(hosts)})}
+    if not silent:
+        return collections.Counter()
+    since = {"since": min(silent.values())}
+    moved = sorted({*tx.execute(_BY_RECORDS, since).scalars(), *tx.execute(_BY_RECOVERIES, since).scalars()})
+    found = set()
+    for first in range(0, len(moved), _AT_ONCE):
+        these = {"these": moved[first : first + _AT_ONCE], "hosts": sorted(silent), **since}
+        rows = tx.execute(_GIVEN_UP, these)
+        found |= {(row.host, row.instance_uuid) for row in rows if row.created_at > silent[row.host]}
+    return collections.Counter(host for host, _instance in found)
 
 
 def is_one(record: MigrationRow) -> bool:

@@ -189,6 +189,17 @@ def test_show_explains_a_failed_build(run) -> None:
     assert "STALE: the database could not be read; state of the hosts: 12.0 s old, generation 7" in printed
 
 
+def test_show_says_for_what_a_build_waits() -> None:
+    """For its silent host, or for room; a build that goes on has no such field."""
+    queued = {"reason": "CAPACITY", "message": "full", "queued_at": "2026-01-01T00:00:00", "lacks": None}
+    shown = {"waits_for": "CAPACITY: full", "waits_since": "2026-01-01T00:00:00"}
+    assert [{"waits_for": "host h1"}, shown, {}] == [
+        servers.waiting(None, "host h1"),
+        servers.waiting(queued),
+        servers.waiting(None),
+    ]
+
+
 @pytest.mark.parametrize(
     ("argv", "asked_by"),
     [
