@@ -234,17 +234,16 @@ def begin_move(
     if instances.lock(tx, guest.uuid).host != row.host:
         # It has left since the host was read.
         return None
-    refusal = None
-    for destination in dict.fromkeys((guest.destination, None)):
-        try:
-            # A maintenance that is paused or has ended does not confirm it.
-            confirms = guest.kind == move_states.RESIZE
-            return acceptance.accept(tx, migration, guest.uuid, guest.kind, None, ctx, destination, confirms=confirms)
-        except errors.DatabaseError:
-            raise
-        except errors.FleetError as refused:
-            refusal = refused.message
-    return refusal
+    try:
+        # A maintenance that is paused or has ended does not confirm it.
+        confirms = guest.kind == move_states.RESIZE
+        return acceptance.accept(
+            tx, migration, guest.uuid, guest.kind, None, ctx, confirms=confirms, preferred=guest.destination
+        )
+    except errors.DatabaseError:
+        raise
+    except errors.FleetError as refused:
+        return refused.message
 
 
 def _room(tx: Transaction, plan: MaintenanceRow, ctx: StepContext) -> int:
@@ -306,11 +305,21 @@ def _choose(
 
 def _last_failure(records: Sequence[MigrationRow], uuid: str) -> tuple[str, datetime.datetime | None, int]:
     """Return why the guest's newest move failed, when it is tried again, and how many moves have failed."""
-    failed = [each for each in records if each.instance_uuid == uuid and each.status in _FAILED]
+    failed = [
+        each
+        for each in records
+        if each.instance_uuid == uuid
+        and each.status in _FAILED
+        # What its recovery has tried while the host was down says nothing of a drain.
+        and each.migration_type != move_states.EVACUATION
+    ]
     if not failed:
         return "", None, 0
     last = failed[-1]
     failure: Mapping[str, object] = last.failure or {}
+    if len(failed) == 1 and "preferred" in last.plan and failure.get("error") == errors.NoValidHost.__name__:
+        # Perhaps only the host of the plan was asked for.
+        return "", None, 1
     wait_s = min(_AGAIN_AFTER_S * 2 ** min(len(failed) - 1, 10), _AT_MOST_S)
     when = (last.updated_at or last.created_at) + seconds(wait_s)
     return str(failure.get("message") or f"its move is {last.status}"), when, len(failed)

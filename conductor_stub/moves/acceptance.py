@@ -259,7 +259,10 @@ def _require_movable_volumes(
     if others and not stays and lacking.keys() >= others:
         first = lacking[min(others)]
         # Without the machine: a project that resizes does not learn where its volumes are.
-        refuse(f"has volume {first.volume}, whose data no other host reaches: detach it first, or see volume_hosts")
+        advice = "detach it first, or see volume_hosts"
+        if kind == move_states.EVACUATION:
+            advice = "it waits for its host, or for one whose volume_hosts reach the data"
+        refuse(f"has volume {first.volume}, whose data no other host reaches: {advice}")
 
 
 def _to_be_moved(tx: Transaction, row: RequestedInstance, kind: str) -> Sequence[PlacedAttachment]:

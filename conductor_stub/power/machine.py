@@ -25,7 +25,7 @@ from fleet.db.instances import history, instance_values, instances
 from fleet.db.operations import recoveries
 from fleet.db.tables.instances import RequestedInstance
 from fleet.json_codec import JSONObject
-from fleet.objects import fields
+from fleet.objects import fields, host_report
 
 #: State of an instance after each task.
 _THEN: Mapping[str, str] = types.MappingProxyType(
@@ -207,13 +207,16 @@ def _then(row: RequestedInstance) -> str:
 
 
 def _failed(tx: Transaction, row: RequestedInstance, error: Exception, ctx: StepContext) -> JSONObject:
-    """The columns of a row whose task has failed. A rebuild leaves the guest worse than it was."""
+    """The columns of a row whose task has failed. A rebuild leaves a disk that may be half written."""
     if row.task_state == states.SHELVING_OFFLOADING:
         return {"step_deadline": ctx.due(ctx.limits.build_timeout_s)}
     after_s = ctx.limits.shelved_offload_time_s
     if row.task_state == states.UNSHELVING and after_s >= 0 and offload.shelf_of(tx, row):
         return {"step_deadline": ctx.now + seconds(after_s)}
     if row.task_state != states.REBUILD_DISK:
+        return {}
+    if isinstance(error, PowerLost) and not hosts.stat_of(tx, *instances.place_of(row), host_report.SHARED):
+        # Its disk is lost with the host: an evacuation makes it anew from the new image.
         return {}
     faults.write(tx, row.uuid, error, row.host, ctx)
     return {"vm_state": states.ERROR}

@@ -128,7 +128,7 @@ def begin_move(
         raise
     except errors.FleetError as refused:
         if not _has_task(recoveries.whereabouts(tx, [each.instance_uuid]).get(each.instance_uuid)):
-            _try_again(tx, each, refused.message, ctx.now)
+            _try_again(tx, each, refused.message, each.tries + 1, ctx.now)
         elif each.problem != refused.message:
             recoveries.update_guest(tx, each.id, ctx.now, problem=refused.message)
         return None
@@ -197,7 +197,7 @@ def _settle_guest(
                 # Only the host of its plan was asked for.
                 _wait_again(tx, each, problem, each.tries, ctx.now, ctx.now)
             else:
-                _try_again(tx, each, problem, ctx.now)
+                _try_again(tx, each, problem, each.tries, ctx.now)
             return
         else:
             problem = _waits_for(tx, record, ctx)
@@ -207,9 +207,10 @@ def _settle_guest(
         recoveries.update_guest(tx, each.id, ctx.now, status=status, problem=problem)
 
 
-def _try_again(tx: Transaction, each: RecoveryGuestRow, problem: str, now: datetime.datetime) -> None:
-    wait_s = min(_AGAIN_AFTER_S * 2 ** min(each.tries, 10), _AT_MOST_S)
-    _wait_again(tx, each, problem, each.tries + 1, now + seconds(wait_s), now)
+def _try_again(tx: Transaction, each: RecoveryGuestRow, problem: str, tries: int, now: datetime.datetime) -> None:
+    """:param tries: so far, with the one that has failed"""
+    wait_s = min(_AGAIN_AFTER_S * 2 ** min(tries - 1, 10), _AT_MOST_S)
+    _wait_again(tx, each, problem, tries, now + seconds(wait_s), now)
 
 
 def _wait_again(

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol, cast
@@ -27,6 +28,7 @@ from fleet.doctor import (
     storage_examination,
 )
 from fleet.objects import host_report
+from fleet.objects.answers.maintenances import ShownMaintenance
 from fleet.objects.answers.recoveries import RecoveriesView
 from fleet.rpc import ledger_queue
 from fleet.rpc.clients import OperatorCalls
@@ -122,8 +124,13 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
     listed = _asked(lambda: conductor.operator.list_maintenances())
     # Conductors of volumes only have none.
     maintenances = listed if isinstance(listed, list) else []
+    running = [each["uuid"] for each in maintenances if each["ended_at"] is None]
+    shown = [_asked(functools.partial(conductor.operator.show_maintenance, name=uuid)) for uuid in running]
+    at_work = maintenance_examination.hosts_at_work(
+        [cast("ShownMaintenance", each) for each in shown if isinstance(each, dict)], services
+    )
     found += [
-        *_services(services, maintenance_examination.hosts_at_work(maintenances, services)),
+        *_services(services, at_work),
         *_simulated(services),
         *maintenance_examination.examine(maintenances),
     ]

@@ -11,15 +11,21 @@ from fleet.checks import findings
 from fleet.checks.findings import Finding
 from fleet.client.connection import Record
 from fleet.objects import host_report
-from fleet.objects.answers.maintenances import MaintenanceView
+from fleet.objects.answers.maintenances import MaintenanceView, ShownMaintenance
+
+_AWAY = (maintenance_states.WORKING, maintenance_states.RETURNING)
 
 
-def hosts_at_work(maintenances: Sequence[MaintenanceView], services: Sequence[Record]) -> set[str]:
-    """Return the hosts that a maintenance keeps from builds: while it works, and then until their agents have reported."""
-    names = (each["name"] for each in maintenances if each["ended_at"] is None)
+def hosts_at_work(maintenances: Sequence[ShownMaintenance], services: Sequence[Record]) -> set[str]:
+    """Return the hosts whose agents may be away: the work is under way, or they have not reported since.
+
+    :param maintenances: that have not ended
+    """
     returning = f"{host_report.AUTO}{maintenance_states.REASON}"
-    reasons = (returning, *(f"{maintenance_states.REASON}{name}" for name in names))
-    return {each["host"] for each in services if (each["disabled_reason"] or "").startswith(reasons)}
+    found = {each["host"] for each in services if (each["disabled_reason"] or "").startswith(returning)}
+    for shown in maintenances:
+        found |= {each["host"] for each in shown["hosts"] if each["status"] in _AWAY}
+    return found
 
 
 def examine(maintenances: Sequence[MaintenanceView]) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ class MovePlan(TypedDict, total=False):
     ``destination``, ``preferred``, ``confirms`` and ``promised`` are written when it is accepted, and hold for each attempt.
 
     :param destination: host that the user named: the only one
-    :param preferred: host of a recovery's plan: the only one for the first attempt
+    :param preferred: host of the plan of a recovery or a maintenance: the only one for the first attempt
     :param limits: of the claim on the destination
     :param alternates: the scheduler's other choices, best first
     :param tried: host and node of each destination that failed

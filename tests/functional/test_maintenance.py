@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import pathlib
+import types
 import uuid
 from collections.abc import Collection
 from typing import Any
@@ -184,10 +186,39 @@ def test_a_drain_reads_the_reports_of_few_hosts(stage: Stage, monkeypatch: pytes
 
 
 def _destination(connection: Connection, guest: str) -> str | None:
-    """The only host that its move may go to."""
+    """The only host that is asked for at first."""
     record = moves.of_instance(connection, guest)
     assert record is not None
-    return record.plan.get("destination")
+    return record.plan.get("preferred")
+
+
+_FAILED_AT = datetime.datetime(2026, 1, 1)
+
+
+def _record(error: str, preferred: str | None = None, kind: str = "live-migration") -> Any:
+    plan = {} if preferred is None else {"preferred": preferred}
+    times = {"created_at": _FAILED_AT, "updated_at": _FAILED_AT}
+    return types.SimpleNamespace(
+        instance_uuid="g",
+        status="error",
+        migration_type=kind,
+        plan=plan,
+        failure={"error": error, "message": error},
+        **times,
+    )
+
+
+def test_what_a_failed_move_says_of_the_next_one() -> None:
+    """The host of the plan alone was asked: all others are, at once. Evacuations were tried while the host was down."""
+    assert ("", None, 1) == draining._last_failure([_record("NoValidHost", "h2")], "g")
+    assert ("", None, 0) == draining._last_failure([_record("Conflict", kind="evacuation")], "g")
+    for records in ([_record("NoValidHost")], [_record("Aborted", "h2")], [_record("NoValidHost", "h2")] * 2):
+        why, again_at, tries = draining._last_failure(records, "g")
+        assert (records[-1].failure["error"], True, len(records)) == (
+            why,
+            again_at is not None and again_at > _FAILED_AT,
+            tries,
+        )
 
 
 def test_without_a_hook_a_restart_is_waited_for(stage: Stage) -> None:

@@ -202,6 +202,17 @@ def test_a_lost_order_is_sent_again_until_the_deadline(conductor: Conductor, uui
     assert not report(conductor, uuid, ON)
 
 
+@pytest.mark.parametrize("state", ["active", "stopped"])
+def test_a_rebuild_whose_host_is_off_for_certain(conductor: Conductor, uuid: str, state: str) -> None:
+    """The disk is lost with the host, and made anew elsewhere. A guest that was stopped is not started by that."""
+    set_state(conductor, uuid, vm_state=state)
+    conductor.operator.rebuild_instance(uuid, {})
+    conductor.operator.force_down("h1", True)
+    conductor.clock.advance(conductor.limits.placing_timeout_s)
+    assert 1 == conductor.power_sweeper.sweep()
+    assert (state, None) == conductor.state(uuid)[:2]
+
+
 def test_an_overdue_rebuild_of_one_in_error(conductor: Conductor, uuid: str) -> None:
     """The sweeper finds it, too."""
     set_state(conductor, uuid, vm_state="error")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from conductor_stub.recovery import fencing, watch
 from conductor_stub.steps import hook
@@ -539,6 +540,23 @@ def test_a_guest_whose_planned_host_fails_goes_elsewhere_at_once(database: Datab
         stage.recovery()["guests"][0]["destination"],
         len(stage.conductor.operator.list_migrations({})),
     )
+
+
+def test_waits_are_doubled_and_end_when_an_operator_resumes(database: Database) -> None:
+    stage = Stage(database, guests=1)
+    stage.lose("h1")
+    stage.conductor.run_fences()
+    waits = []
+    for number in range(3):
+        if number:
+            stage.conductor.operator.pause_recovery(False, "h1")
+        stage.conductor.scheduler.answers.append(errors.NoValidHost(reason="no room"))
+        stage.go_on(1, "h1")
+        stage.conductor.moves.deliver(stage.conductor.place_move)
+        stage.go_on(1, "h1")
+        (due_at,) = database.read(lambda read: read.execute(sa.select(models.recovery_guests.c.due_at)).scalars().all())
+        waits.append(round((due_at - stage.conductor.clock()).total_seconds()))
+    assert ([10, 20, 40], 3) == (waits, stage.recovery()["guests"][0]["tries"])
 
 
 def test_a_guest_with_a_task_is_tried_at_each_look(database: Database) -> None:

@@ -98,7 +98,7 @@ def test_a_guest_with_a_task_is_started_after_it(database: Database, task: str) 
     assert ("moving", ["waiting"], [problem]) == stage.shown()
     for _look in range(2):
         stage.look()
-    assert 2 == stage.recovery()["guests"][0]["tries"]
+    assert 1 == stage.recovery()["guests"][0]["tries"]
     assert [] == stage.started()
     stage.look()
     assert ("returned", ["stayed"], [None]) == stage.shown()

@@ -325,6 +325,8 @@ def set_paused(tx: Transaction, uuid: str | None, paused: bool, now: datetime.da
     values: dict[str, object] = {"paused": paused}
     if not paused:
         values["due_at"] = now
+        waiting = GUESTS.c.recovery_uuid == uuid, GUESTS.c.status == recovery_states.WAITING
+        tx.execute(GUESTS.update().where(*waiting).values(due_at=now))
         if row.status == recovery_states.HELD:
             values.update(status=recovery_states.FENCING, attempt=0, lease=None, lease_until=None, problem=None)
     if paused == row.paused and len(values) == 1:

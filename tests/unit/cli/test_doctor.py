@@ -39,7 +39,7 @@ def a_service(host: str = "h1", state: str = "up", reason: str | None = None, dr
 
 
 def a_maintenance(**hosts: int) -> dict[str, Any]:
-    return {"name": "kernel 6", "ended_at": None, "hosts": hosts}
+    return {"uuid": "kernel", "name": "kernel 6", "ended_at": None, "hosts": hosts}
 
 
 def a_recovery(status: str = "moving", minutes: int = 10, **changed: Any) -> dict[str, Any]:
@@ -79,6 +79,8 @@ class HealthyFleet(Asked):
     queues: Any = dataclasses.field(default_factory=dict)
     broker_nodes: list[Node] = dataclasses.field(default_factory=list)
     maintenances: Any = dataclasses.field(default_factory=list)
+    #: The statuses of the hosts of a maintenance.
+    maintained: dict[str, str] = dataclasses.field(default_factory=dict)
     filters: Any = dataclasses.field(default_factory=lambda: {"left_out": []})
     recoveries: Any = dataclasses.field(default_factory=recovered)
 
@@ -87,7 +89,9 @@ class HealthyFleet(Asked):
             raise oslo_messaging.MessagingTimeout("…")
 
     def ask(self, method: str, **_part: object) -> Any:
+        shown = {"hosts": [{"host": host, "status": status} for host, status in self.maintained.items()]}
         named = {"list_services": self.services, "list_pools": self.pools, "list_maintenances": self.maintenances}
+        named["show_maintenance"] = shown
         return _given({"examine": self.examine, "list_recoveries": self.recoveries, **named}[method])
 
     def describe_host(self, host: str) -> Any:
@@ -385,10 +389,26 @@ def test_a_maintenance_that_goes_well() -> None:
     back = a_service(reason="AUTO: maintenance kernel 6 waits for a report of its agent")
     away = a_service("h2", "down", "maintenance kernel 6")
     over = {**a_maintenance(failed=1), "name": "firmware", "ended_at": NOW.isoformat()}
-    fleet = HealthyFleet(services=[back, away, a_service("h3")], maintenances=[a_maintenance(returning=1), over])
+    fleet = HealthyFleet(
+        services=[back, away, a_service("h3")],
+        maintenances=[a_maintenance(returning=1), over],
+        maintained={"h2": "returning"},
+    )
     found = of_daemons(fleet)
     assert {Level.OK} == {each.level for each in found}
     assert "all 3 are up, or in a maintenance: h1, h2" in [each.found for each in found]
+
+
+@pytest.mark.parametrize("status", ["waiting", "draining", "failed"])
+def test_a_host_that_is_down_before_or_after_the_work(status: str) -> None:
+    """Its guests may be there."""
+    fleet = HealthyFleet(
+        services=[a_service("h2", "down", "maintenance kernel 6")],
+        maintenances=[a_maintenance(draining=1)],
+        maintained={"h2": status},
+    )
+    (found,) = [each for each in of_daemons(fleet) if each.level]
+    assert (found.check, "1 of 1 are down: fleet-compute on h2") == ("services", found.found)
 
 
 def test_recoveries_that_need_no_decision() -> None:
