@@ -31,7 +31,7 @@ from fleet.db.hosts import hosts
 from fleet.db.instances import builds, history, instance_values, moves
 from fleet.db.instances.waiting.kept_host import Kept
 from fleet.db.tables.catalog import GroupRow
-from fleet.db.tables.instances import RequestedInstance
+from fleet.db.tables.instances import FailedOrder, RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 from fleet.objects import Place, Selection, host_report
@@ -212,7 +212,8 @@ class BuildPlacement(Placement[RequestedInstance, errors.FleetError]):
 
     def _explain(self, batch: Batch[RequestedInstance], refusal: errors.NoValidHost) -> errors.NoValidHost:
         kept, lacking = self._kept_from(batch), self._lacking(batch.rows[0])
-        failed = cast("TakenBuild", batch.rows[0]).failed_orders
+        # A build that is placed as soon as it is accepted has none.
+        failed: Sequence[FailedOrder] = getattr(batch.rows[0], "failed_orders", ())
         tried = [each for each in failed if each.event != history.HAND_BACK]
         refusal = faults.beside(refusal, faults.attempts(tried))
         refusal = waiting.beside(refusal, kept.host) if kept else refusal
