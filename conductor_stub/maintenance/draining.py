@@ -205,14 +205,7 @@ def is_needed(tx: Transaction, host: str) -> bool:
 
 def guests_on(tx: Transaction, host: str) -> Sequence[RequestedInstance]:
     """Guests that run on a host, or are about to. Those at rest, without a task, may stay, unless they run all the same."""
-    there = tx.execute(instances.live(instances.INSTANCES.c.host == host)).all()
-    return [
-        each
-        for each in there
-        if each.vm_state not in maintenances.RESTING
-        or each.task_state is not None
-        or each.power_state == states.RUNNING
-    ]
+    return tx.execute(instances.live(instances.INSTANCES.c.host == host, maintenances.RUNS)).all()
 
 
 @failpoints.commits("conductor.maintenance_move")
