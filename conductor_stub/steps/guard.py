@@ -30,7 +30,7 @@ LEFT = "left"
 def main(until: float, command: list[str]) -> str:
     """Run the command, and kill what is left of it. :param until: by the monotonic clock, which all processes share"""
     libc = ctypes.CDLL(None)
-    # What the command leaves behind, in whatever session, becomes a child of this process.
+    # Processes that the command leaves behind become children of this one, also those in sessions of their own.
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken = _wake_on_signals()
     if time.monotonic() >= until:

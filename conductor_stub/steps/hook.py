@@ -59,8 +59,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
 
 
 def run_guarded(command: Sequence[str], environment: Mapping[str, str], timeout_s: float, what: str) -> Ended:
-    """Run the command as ``run`` does. All that it has started is killed when it ends, at the end of its time, whatever this
-    process does then, or when this process ends.
+    """Run the command as ``run`` does. The guard kills all processes that it has started: when it ends, when its time is
+    over, or when this process ends.
     """
     guarded = [sys.executable, "-I", "-S", guard.__file__, repr(time.monotonic() + timeout_s), *command]
     with _output() as output:

@@ -85,7 +85,7 @@ def test_guests_that_their_fence_has_switched_off_are_started(database: Database
 
 @pytest.mark.parametrize("task", ["stop_instance", "reboot_instance"])
 def test_a_guest_with_a_task_is_started_after_it(database: Database, task: str) -> None:
-    """Its recovery says so meanwhile. One that was stopped stays off."""
+    """The recovery shows that the guest waits for its task. An instance that was stopped is not started."""
     stage = Booting(database, guests=1)
     stage.fence()
     stage.evacuate(ends=False)

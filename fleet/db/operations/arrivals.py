@@ -44,8 +44,8 @@ _MOVING = (
     .group_by(MIGRATIONS.c.dest_compute)
     .order_by(MIGRATIONS.c.dest_compute)
 )
-#: Nobody has said since its last heartbeat that the host is off. A fence that was left out (fence = none or storage) is the
-#: operator's word as well.
+#: Hosts that were neither fenced nor forced down since their last heartbeat. With fence = none or storage, a recovery that
+#: goes on without a fence command counts as a fence.
 _SILENT = (
     sa.select(SERVICES.c.host, SERVICES.c.last_seen_up)
     .where(
@@ -95,7 +95,7 @@ _GIVEN_UP = (
 )
 #: Instances whose events one statement reads.
 _AT_ONCE = 1000
-#: Where nobody has said that the host is off: builds on the others go on by themselves.
+#: Hosts that are not forced down. Builds on those that are forced down go on elsewhere by themselves.
 _AWAITED = (
     sa.select(SERVICES.c.host)
     .where(
