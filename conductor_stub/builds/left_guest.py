@@ -24,8 +24,6 @@ from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
 from fleet.json_codec import JSONObject
 
-host_of = builds.host_of_left_guest
-
 
 def may_write(tx: Transaction | Connection, row: RequestedInstance, host: str | None) -> bool:
     """Return True if ``host`` may run a guest of a locked build with data or addresses that no second guest may have."""
@@ -58,7 +56,11 @@ def noted(row: RequestedInstance, host: str, ctx: StepContext) -> JSONObject:
 
 def on_host(connection: Connection, host: str, uuids: Collection[str]) -> list[RequestedInstance]:
     """Instances whose guest ``host`` is to remove, as instances of it that are being deleted. :param uuids: only these"""
-    rows = [row for row in instances.of_uuids(connection, uuids) if row.host is None and host_of(row) == host]
+    rows = [
+        row
+        for row in instances.of_uuids(connection, uuids)
+        if row.host is None and builds.host_of_left_guest(row) == host
+    ]
     ended = [row for row in rows if row.task_state in (None, states.DELETING)]
     return [instances.moved(row, {"host": host, "task_state": states.DELETING}) for row in ended]
 
@@ -67,7 +69,7 @@ def removed(tx: Transaction, row: RequestedInstance, host: str, ctx: StepContext
     """``host`` has no guest of a locked row. If it was the one that might, other guests may have the data and
     the addresses again.
     """
-    if host_of(row) != host:
+    if builds.host_of_left_guest(row) != host:
         return
     name = "shelved" if row.shelved else "details"
     left = {key: value for key, value in getattr(row, name).items() if key != builds.GUEST_ON}
@@ -86,7 +88,7 @@ def removed(tx: Transaction, row: RequestedInstance, host: str, ctx: StepContext
 def overdue(tx: Transaction, seen: RequestedInstance, ctx: StepContext) -> str | None:
     """Return the host that is to remove the guest; None if it is off for certain, or the row has changed."""
     row = instances.lock(tx, seen.uuid)
-    host = host_of(row)
+    host = builds.host_of_left_guest(row)
     if host is None or row.task_state is not None or row.step_deadline != seen.step_deadline:
         return None
     if _is_gone(tx, host):
@@ -102,7 +104,7 @@ def require_none(tx: Transaction, row: RequestedInstance) -> None:
 
     :raises errors.Conflict: a guest of an earlier unshelve may still run
     """
-    host = host_of(row)
+    host = builds.host_of_left_guest(row)
     if host is not None and not _is_gone(tx, host):
         reason = (
             f"may still have a guest on host {host}, which could not remove it: restart the agent there, or, if the host "

@@ -20,7 +20,7 @@ from fleet.clock import Clock, utcnow
 from fleet.context import RequestContext
 from fleet.db.engine.database import Connection, Database, Transaction
 from fleet.db.hosts import hosts, services
-from fleet.db.instances import addresses, history, instances, moves
+from fleet.db.instances import addresses, builds, history, instances, moves
 from fleet.db.instances.waiting import queued_builds
 from fleet.db.tables.instances import RequestedInstance
 from fleet.db.volumes import attachments
@@ -87,7 +87,7 @@ def _begin(tx: Transaction, uuid: str, ctx: StepContext) -> None:
     if row.deleted:
         return
     held_host = moves.abandon(tx, uuid, ctx.now)
-    if row.host is None and held_host is None and left_guest.host_of(row) is None:
+    if row.host is None and held_host is None and builds.host_of_left_guest(row) is None:
         _delete(tx, row, ctx)
         return
     if row.task_state != states.DELETING:
@@ -102,7 +102,7 @@ def _holders(connection: Connection, uuid: str) -> list[str]:
     if row.deleted or row.task_state != states.DELETING:
         return []
     record = moves.of_instance(connection, uuid)
-    places = (row.host, None if record is None else record.held_host, left_guest.host_of(row))
+    places = (row.host, None if record is None else record.held_host, builds.host_of_left_guest(row))
     return sorted({host for host in places if host is not None})
 
 
@@ -122,7 +122,7 @@ def destroyed(tx: Transaction, uuid: str, host: str, ctx: StepContext) -> bool:
         moves.update(tx, record.uuid, ctx.now, **moves.NOTHING_HELD)
         hosts.refresh_usages(tx, [(host, record.held_node)], ctx.now)
         record = None
-    if row.host not in (None, host) or left_guest.host_of(row) not in (None, host):
+    if row.host not in (None, host) or builds.host_of_left_guest(row) not in (None, host):
         return False
     if record is not None:
         instances.leave_host(tx, row, {}, ctx.now)

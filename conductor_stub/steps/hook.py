@@ -25,7 +25,7 @@ from fleet.clock import seconds
 GRACE_S, START_S = 15, 10
 #: Characters of the command's output that are kept.
 _KEPT = 500
-#: Bytes of output on the disk after which those so far are removed, and seconds between two looks.
+#: Bytes of output on the disk after which all but its end is removed, and seconds between two looks.
 _MOST_BYTES, _LOOK_S = 2**20, 0.5
 
 
@@ -124,8 +124,11 @@ def _wait(process: subprocess.Popen[bytes], output: IO[bytes], timeout_s: float)
 
 
 def _bound(output: IO[bytes]) -> None:
-    if os.fstat(output.fileno()).st_size > _MOST_BYTES:
+    size = os.fstat(output.fileno()).st_size
+    if size > _MOST_BYTES:
+        end = os.pread(output.fileno(), _KEPT, size - _KEPT)
         os.ftruncate(output.fileno(), 0)
+        os.write(output.fileno(), end)
 
 
 def _of_status(status: int, what: str) -> Ended:
