@@ -50,10 +50,13 @@ class State:
 
 
 @failpoints.commits("conductor.recovery_settle")
-def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State:
+def settle(
+    tx: Transaction, uuid: str, parallel: int, ctx: StepContext, tried_since: datetime.datetime | None = None
+) -> State:
     """Record the ends of moves, and whether the host is back. End the recovery if no step is left.
 
     :param parallel: the most guests that recoveries move at a time
+    :param tried_since: guests that were last tried before need not wait any longer
     """
     row = recoveries.lock(tx, uuid)
     if row.status != recovery_states.MOVING or row.paused:
@@ -72,7 +75,9 @@ def settle(tx: Transaction, uuid: str, parallel: int, ctx: StepContext) -> State
     if any(map(_is_open, guests)):
         if is_back:
             return State(row.status)
-        waiting = [each for each in guests if each.status == recovery_states.WAITING and each.due_at <= ctx.now]
+        waiting = [
+            each for each in guests if each.status == recovery_states.WAITING and _is_due(each, tried_since, ctx.now)
+        ]
         # They have been tried in their turn, and hold up no others.
         busy = [each for each in waiting if each.problem is not None and _has_task(there.get(each.instance_uuid))]
         ready = [each for each in waiting if each not in busy]
@@ -168,6 +173,12 @@ def _waits_for(tx: Transaction, record: MigrationRow, ctx: StepContext) -> str |
 
 def _is_open(each: RecoveryGuestRow) -> bool:
     return each.status in (recovery_states.WAITING, recovery_states.MOVING)
+
+
+def _is_due(each: RecoveryGuestRow, tried_since: datetime.datetime | None, now: datetime.datetime) -> bool:
+    if each.due_at <= now:
+        return True
+    return tried_since is not None and each.updated_at is not None and each.updated_at < tried_since
 
 
 def _has_task(there: Whereabouts | None) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log as logging
@@ -11,6 +12,7 @@ from oslo_utils import uuidutils
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.recovery import evacuation, fencing, watch
 from conductor_stub.recovery.racks import Racks
+from conductor_stub.recovery.waking import Waking
 from conductor_stub.recovery.watch import Watch
 from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
@@ -21,7 +23,7 @@ from fleet import errors, recovery_states
 from fleet.clock import Clock
 from fleet.context import new_context
 from fleet.db.engine.database import Database
-from fleet.db.operations import recoveries
+from fleet.db.operations import recoveries, silence
 from fleet.db.tables.operations.recovery import RecoveryRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
@@ -63,6 +65,7 @@ class RecoveryKeeper:
         self._fences = Beside(_FENCES, spawn)
         self._said = RateLimit()
         self._racks = Racks(database, settings.domain_label, clock)
+        self._waking = Waking()
         self._told: dict[str, tuple[int, int]] = {}
 
     def look(self) -> None:
@@ -75,19 +78,21 @@ class RecoveryKeeper:
         self._tell(seen)
         if seen.paused:
             return
+        newest = self._database.read(silence.newest_in_use, self._clock(), limits.service_down_time_s)
+        tried_since = self._waking.since(newest, self._clock())
         for row in self._database.read(recoveries.due, self._clock()):
             if seen.stops(row.host) and not row.asked:
                 continue
             with apart(f"The recovery of host {row.host}"):
-                self._go_on(row, limits)
+                self._go_on(row, limits, tried_since)
 
-    def _go_on(self, row: RecoveryRow, limits: StepLimits) -> None:
+    def _go_on(self, row: RecoveryRow, limits: StepLimits, tried_since: datetime.datetime | None) -> None:
         # For the log lines, also of the transactions.
         new_context().about(host=row.host)
         if row.status == recovery_states.FENCING:
             self._begin_fence(row, limits)
         else:
-            self._move(row)
+            self._move(row, tried_since)
 
     def _tell(self, seen: Watch) -> None:
         for host in seen.lied:
@@ -127,7 +132,7 @@ class RecoveryKeeper:
         level = logging.INFO if outcome.is_off and counts else logging.WARNING
         LOG.log(level, "Fence of host %s: %s%s", order.host, outcome.message, late)
 
-    def _move(self, row: RecoveryRow) -> None:
+    def _move(self, row: RecoveryRow, tried_since: datetime.datetime | None) -> None:
         parallel, ctx = self._settings.parallel, self._placement.step_context()
         try:
             self._placement.require_parts()
@@ -135,7 +140,7 @@ class RecoveryKeeper:
             if self._said.due(row.host) is not None:
                 LOG.warning("The recovery of host %s waits: %s", row.host, old.message)
             return
-        state = self._database.write(evacuation.settle, row.uuid, parallel, ctx)
+        state = self._database.write(evacuation.settle, row.uuid, parallel, ctx, tried_since)
         if state.status != recovery_states.MOVING:
             LOG.warning("The recovery of host %s is %s", row.host, state.status)
             return

@@ -490,6 +490,29 @@ def test_a_guest_that_finds_no_host_is_tried_again(stage: Stage) -> None:
     assert "done" == stage.recovery()["status"]
 
 
+@pytest.mark.parametrize("way", ["it is enabled", "it is heard of again"])
+def test_a_guest_that_finds_no_host_is_tried_when_one_comes_into_use(database: Database, way: str) -> None:
+    """Also some time later: a scheduler may not know the room of that host at once. Then it waits for its turn again."""
+    stage = Stage(database, guests=1, settings=dataclasses.replace(SETTINGS, largest_share=0.9))
+    silent = {"h1", "h4"} if way == "it is heard of again" else {"h1"}
+    stage.conductor.operator.update_service("h4", way == "it is enabled", "fleet-compute", "repair")
+    stage.lose(*silent)
+    stage.conductor.run_fences()
+
+    def tries(wait_s: float) -> int:
+        stage.conductor.scheduler.answers.append(errors.NoValidHost(reason="no room"))
+        stage.go_on(wait_s, *silent)
+        number = len(stage.conductor.moves.cast)
+        stage.conductor.moves.deliver(stage.conductor.place_move)
+        stage.go_on(1, *silent)
+        return number
+
+    assert [1, 1, 1, 1, 0] == [tries(wait_s) for wait_s in (1, 10, 20, 40, 20)]
+    stage.conductor.operator.update_service("h4", False, "fleet-compute")
+    silent.discard("h4")
+    assert [1, 0, 1, 0, 1, 0, 0] == [tries(wait_s) for wait_s in (1, 10, 10, 10, 30, 20, 20)]
+
+
 def test_guests_go_where_the_plan_has_them(stage: Stage) -> None:
     """The scheduler is asked once, with all guests; the filters decide again on each host."""
     stage.conductor.scheduler.plan = dict(zip(stage.guests, ["h2", "h3", "h4"], strict=True))
