@@ -134,10 +134,19 @@ def keep_disabled(tx: Transaction, plan: MaintenanceRow, host: str, ctx: StepCon
 
 
 @failpoints.commits("conductor.maintenance_settle")
-def settle(tx: Transaction, uuid: str, key: int, settings: MaintenanceSettings, ctx: StepContext) -> State:
+def settle(
+    tx: Transaction,
+    uuid: str,
+    key: int,
+    settings: MaintenanceSettings,
+    ctx: StepContext,
+    tried_since: datetime.datetime | None = None,
+) -> State:
     """Confirm cold moves that have finished, and return the guests that may move now. With none left: ``→ working``.
 
     A host that has died meanwhile fails: no hook runs for it.
+
+    :param tried_since: guests that found no host before need not wait any longer
     """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
@@ -160,7 +169,7 @@ def settle(tx: Transaction, uuid: str, key: int, settings: MaintenanceSettings, 
         if plan.hook is None or not services.silent(tx, [row.host], ctx.now, ctx.limits.service_down_time_s):
             return _emptied(tx, row, confirmed, ctx)
         return State(row.status, problems=[_DOWN], confirmed=confirmed)
-    guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx)
+    guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx, tried_since)
     problems += unconfirmed
     problems += [
         f"instance {each.instance_uuid} waits for its resize to be confirmed or reverted"
@@ -268,6 +277,7 @@ def _choose(
     running: Sequence[RequestedInstance],
     records: Sequence[MigrationRow],
     ctx: StepContext,
+    tried_since: datetime.datetime | None,
 ) -> tuple[list[Guest], list[str]]:
     """Return the guests that may move now, and why others stay. Those of a host that is down are left to its recovery."""
     destinations = maintenances.destinations(tx, plan.uuid, row.host)
@@ -283,7 +293,7 @@ def _choose(
         return [], [*problems, _DOWN]
     guests = []
     for each in able:
-        failure, again_at, tries = _last_failure(records, each.uuid)
+        failure, again_at, tries = _last_failure(records, each.uuid, tried_since)
         if failure:
             problems.append(f"{each.name} stays: {failure}")
         obstacle = obstacles.get(each.uuid, "")
@@ -296,7 +306,9 @@ def _choose(
     return guests, problems
 
 
-def _last_failure(records: Sequence[MigrationRow], uuid: str) -> tuple[str, datetime.datetime | None, int]:
+def _last_failure(
+    records: Sequence[MigrationRow], uuid: str, tried_since: datetime.datetime | None = None
+) -> tuple[str, datetime.datetime | None, int]:
     """Return why the guest's newest move failed, when it is tried again, and how many moves have failed."""
     failed = [
         each
@@ -310,12 +322,15 @@ def _last_failure(records: Sequence[MigrationRow], uuid: str) -> tuple[str, date
         return "", None, 0
     last = failed[-1]
     failure: Mapping[str, object] = last.failure or {}
-    if len(failed) == 1 and "preferred" in last.plan and failure.get("error") == errors.NoValidHost.__name__:
+    found_no_host = failure.get("error") == errors.NoValidHost.__name__
+    if len(failed) == 1 and "preferred" in last.plan and found_no_host:
         # Perhaps only the host of the plan was asked for.
         return "", None, 1
+    ended_at = last.updated_at or last.created_at
     wait_s = min(_AGAIN_AFTER_S * 2 ** min(len(failed) - 1, 10), _AT_MOST_S)
-    when = (last.updated_at or last.created_at) + seconds(wait_s)
-    return str(failure.get("message") or f"its move is {last.status}"), when, len(failed)
+    if found_no_host and tried_since is not None and ended_at < tried_since:
+        wait_s = 0
+    return str(failure.get("message") or f"its move is {last.status}"), ended_at + seconds(wait_s), len(failed)
 
 
 def _told(problems: Sequence[str]) -> str:

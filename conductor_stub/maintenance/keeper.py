@@ -16,6 +16,7 @@ from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.hook import Ended
 from conductor_stub.steps.maintenance_settings import MaintenanceSettings
+from conductor_stub.steps.waking import Waking
 from fleet import maintenance_states
 from fleet.clock import Clock
 from fleet.context import RequestContext, new_context
@@ -63,11 +64,17 @@ class MaintenanceKeeper:
         self._said = RateLimit()
         #: By host with more guests than a look tries, where the next look begins.
         self._first: dict[int, int] = {}
+        self._waking = Waking()
+        self._tried_since: datetime.datetime | None = None
 
     def look(self) -> None:
         """Go on with all maintenances."""
         self._measure()
-        for plan in self._database.read(maintenances.going_on):
+        plans = self._database.read(maintenances.going_on)
+        if plans:
+            limits = self._placement.step_context().limits
+            self._tried_since = self._waking.look(self._database, self._clock(), limits.service_down_time_s)
+        for plan in plans:
             for row in self._database.read(maintenances.wave, plan.uuid):
                 with apart(f"Maintenance {plan.name}: host {row.host}") as failed:
                     self._go_on(plan, row)
@@ -121,7 +128,7 @@ class MaintenanceKeeper:
 
     def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
         ctx = self._placement.step_context(context)
-        state = self._database.write(draining.settle, plan.uuid, row.id, self._settings, ctx)
+        state = self._database.write(draining.settle, plan.uuid, row.id, self._settings, ctx, self._tried_since)
         for each in state.confirmed:
             self._placement.notify(context.about(instance_uuid=each.instance.uuid, migration=each.uuid), each)
         if state.status == maintenance_states.WORKING:

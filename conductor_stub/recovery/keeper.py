@@ -12,18 +12,18 @@ from oslo_utils import uuidutils
 from conductor_stub.moves.placement import MovePlacement
 from conductor_stub.recovery import evacuation, fencing, watch
 from conductor_stub.recovery.racks import Racks
-from conductor_stub.recovery.waking import Waking
 from conductor_stub.recovery.watch import Watch
 from conductor_stub.steps.apart import apart
 from conductor_stub.steps.beside import Beside, Spawn
 from conductor_stub.steps.fence import Fence, Order
 from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.recovery_settings import RecoverySettings
+from conductor_stub.steps.waking import Waking
 from fleet import errors, recovery_states
 from fleet.clock import Clock
 from fleet.context import new_context
 from fleet.db.engine.database import Database
-from fleet.db.operations import recoveries, silence
+from fleet.db.operations import recoveries
 from fleet.db.tables.operations.recovery import RecoveryRow
 from fleet.telemetry import metrics
 from fleet.telemetry.rate_limited_log import RateLimit
@@ -78,9 +78,9 @@ class RecoveryKeeper:
         self._tell(seen)
         if seen.paused:
             return
-        newest = self._database.read(silence.newest_in_use, self._clock(), limits.service_down_time_s)
-        tried_since = self._waking.since(newest, self._clock())
-        for row in self._database.read(recoveries.due, self._clock()):
+        due = self._database.read(recoveries.due, self._clock())
+        tried_since = self._waking.look(self._database, self._clock(), limits.service_down_time_s) if due else None
+        for row in due:
             if seen.stops(row.host) and not row.asked:
                 continue
             with apart(f"The recovery of host {row.host}"):

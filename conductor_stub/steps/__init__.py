@@ -10,4 +10,5 @@ disks, ``reach`` says which hosts have the data of volumes,
 ``faults`` how an error is stored and shown.
 ``client_token`` is a client's name for its request. ``hook`` runs a command of the operator's for a host, ``fence`` the one
 that switches it off, of which ``guard`` lets nothing outlive its conductor, and ``beside`` keeps them beside the caller.
+``waking`` lets guests that found no host be tried when one comes into use.
 """

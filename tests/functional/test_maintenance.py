@@ -555,6 +555,23 @@ def test_a_move_that_fails_is_tried_again_later(stage: Stage) -> None:
     assert stage.conductor.database.read(_destination, guest) is None
 
 
+def test_a_guest_that_finds_no_host_is_tried_when_one_comes_into_use(stage: Stage) -> None:
+    stage.conductor.operator.update_service("h3", True, "fleet-compute", "repair")
+    stage.add("h1")
+    stage.run(["h1"])
+
+    def tries(wait_s: float) -> int:
+        stage.later(wait_s)
+        number = len(stage.conductor.moves.cast)
+        stage.conductor.scheduler.answers += [errors.NoValidHost(reason="no room")] * number
+        stage.conductor.moves.deliver(stage.conductor.place_move)
+        return number
+
+    assert [0, 1, 0, 1, 0] == [tries(wait_s) for wait_s in (1, 1, 20, 11, 20)]
+    stage.conductor.operator.update_service("h3", False, "fleet-compute")
+    assert [1, 0, 1, 0, 1, 0] == [tries(wait_s) for wait_s in (1, 10, 11, 20, 21, 20)]
+
+
 def test_paused_and_gone_on(stage: Stage) -> None:
     """Nothing begins while it is paused."""
     stage.add("h1")

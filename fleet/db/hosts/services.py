@@ -57,6 +57,15 @@ _LIVE = (
 )
 
 
+#: By the index of the generations: the newest one hardly ever is of a host that is down.
+_IN_USE = (
+    sa.select(SERVICES.c.generation)
+    .where(SERVICES.c.binary == COMPUTE, sa.not_(SERVICES.c.disabled), is_alive(sa.bindparam("since")))
+    .order_by(SERVICES.c.generation.desc())
+    .limit(1)
+)
+
+
 def _is_worked_on(host: Element) -> Element:
     rows = models.maintenance_hosts
     return sa.exists().where(rows.c.open_host == host, rows.c.status == maintenance_states.WORKING).label("worked_on")
@@ -337,6 +346,13 @@ def _with_alarm(row: ServiceRow, alarm: str) -> Columns:
     shown = f"{host_report.AUTO}{alarm}"[:REASON_LENGTH] if alarm else None
     changed = (bool(alarm), shown) != (row.disabled, row.disabled_reason)
     return {"disabled": bool(alarm), "disabled_reason": shown} if changed and (alarm or ours) else {}
+
+
+def newest_in_use(connection: sa.Connection, now: datetime.datetime, down_time_s: float) -> int:
+    """Return the generation in which a host that takes builds last joined, was enabled, or was heard of again; 0: there is
+    none.
+    """
+    return connection.execute(_IN_USE, {"since": now - seconds(down_time_s)}).scalar_one_or_none() or 0
 
 
 def states(now: datetime.datetime, down_time_s: float) -> tuple[sa.ColumnElement[int], sa.ColumnElement[int]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that are silent: how many there are in the fleet and in each of its domains. And when one last came into use.
+"""Hosts that are silent: how many there are in the fleet and in each of its domains.
 
 Called by modules of :mod:`conductor_stub.recovery`.
 """
@@ -12,7 +12,6 @@ from typing import Protocol, cast
 
 import sqlalchemy as sa
 
-from fleet.clock import seconds
 from fleet.db.engine.database import Transaction
 from fleet.db.hosts import services
 from fleet.db.tables import models
@@ -42,13 +41,6 @@ _AGENTS = (
 )
 _UNCOUNTED = sa.select(SERVICES.c.host).where(_IS_AGENT, sa.not_(_COUNTS_AS_SILENT))
 _COUNTED = sa.select(sa.func.count()).where(_IS_AGENT, _COUNTS_AS_SILENT)
-#: By the index of the generations: the newest one hardly ever is of a host that is down.
-_IN_USE = (
-    sa.select(SERVICES.c.generation)
-    .where(_IS_AGENT, sa.not_(SERVICES.c.disabled), services.is_alive(sa.bindparam("since", type_=models.Timestamp)))
-    .order_by(SERVICES.c.generation.desc())
-    .limit(1)
-)
 _DOMAINS = sa.select(DOMAINS).order_by(DOMAINS.c.name)
 _DOMAIN = sa.select(DOMAINS).where(DOMAINS.c.name == FLEET)
 
@@ -78,13 +70,6 @@ def counted(connection: Transaction | sa.Connection) -> int:
 def uncounted(connection: Transaction | sa.Connection) -> set[str]:
     """Return the hosts that do not count."""
     return set(connection.execute(_UNCOUNTED).scalars())
-
-
-def newest_in_use(connection: Transaction | sa.Connection, now: datetime.datetime, down_time_s: float) -> int:
-    """Return the generation in which a host that takes builds last joined, was enabled, or was heard of again; 0: there is
-    none.
-    """
-    return connection.execute(_IN_USE, {"since": now - seconds(down_time_s)}).scalar_one_or_none() or 0
 
 
 def domains(connection: Transaction | sa.Connection) -> dict[str, RecoveryDomainRow]:
