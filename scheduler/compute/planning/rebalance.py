@@ -52,6 +52,7 @@ def run(
     tick("reading")
     columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), goal.room_for)
     until = goals.deadline((_BESIDE_PROOFS if goal.promised else _SEARCHING) * goal.limit_s)
+    best: _Found | None = None
     for number in range(_ROUNDS):
         tick("searching")
         wanted, measured = goals.search(columns, goal, until)
@@ -59,10 +60,15 @@ def run(
         tick("checking")
         accepted = steps.checked(ground, columns, planned.moves)
         full = fitting.refusing(ground, columns, accepted.moves, wanted.hosts)
-        if not (accepted.refused or full) or number == _ROUNDS - 1 or goals.deadline(0) > until:
+        found = _Found(columns, wanted, measured, accepted.moves, {**planned.refused, **accepted.refused})
+        if best is None or goal.kind == MAKE_ROOM or found.is_as_good_as(best):
+            best = found
+        if not (found.refused or full) or number == _ROUNDS - 1 or goals.deadline(0) > until:
             break
-        columns = _without(columns, planned.moves, accepted.refused, full)
-    useful = _useful(columns, goal, accepted.moves)
+        columns = _without(columns, _destinations(columns, wanted.at, planned.moves, found.refused), full)
+    assert best is not None, "there is a first round"
+    columns, wanted, measured = best.columns, best.wanted, best.measured
+    useful = _useful(columns, goal, best.moves)
     demands = _demands(columns, anew or request_of) if goal.promised else {}
     ends, over = "", goals.deadline((1 - _BESIDE_PROOFS) * goal.limit_s)
     while True:
@@ -86,9 +92,30 @@ def run(
         staying=columns.chosen,
         # The search has tried them beside moves that are no part of the plan.
         kept={} if ends else wanted.kept,
-        dropped={**planned.refused, **accepted.refused},
+        dropped=best.refused,
         ends=ends,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """What one search has found.
+
+    :param moves: those that are accepted in their order
+    :param refused: guests of other moves, with the reason
+    """
+
+    columns: Columns
+    wanted: goals.Wanted
+    measured: goals.Measured
+    moves: list[Move]
+    refused: Mapping[str, str]
+
+    def is_as_good_as(self, other: _Found) -> bool:
+        return self._first().is_as_good_as(other._first())
+
+    def _first(self) -> Measure:
+        return self.measured(_at(self.columns, self.moves), ())[0]
 
 
 def _measures(
@@ -128,22 +155,27 @@ def _never_worse(columns: Columns, goal: Goal, moves: list[Move], measured: goal
     return moves[:number]
 
 
-def _without(
-    columns: Columns, moves: Sequence[Move], refused: Mapping[str, str], full: Collection[int] = ()
-) -> Columns:
+def _destinations(
+    columns: Columns, at: numpy.ndarray, moves: Sequence[Move], refused: Collection[str]
+) -> Mapping[int, int]:
+    """Return by refused guest the host that it cannot go to: that of its move, or, if it was left out of these, ``at``."""
+    number_of = {each.uuid: number for number, each in enumerate(columns.guests)}
+    tried = {each.instance_uuid: columns.row_of[each.destination] for each in moves}
+    return {number_of[uuid]: tried.get(uuid, int(at[number_of[uuid]])) for uuid in refused}
+
+
+def _without(columns: Columns, refused: Mapping[int, int], full: Collection[int] = ()) -> Columns:
     """Return the columns where the refused guests have shapes of their own, which do not fit the hosts that refused them.
 
+    :param refused: by guest the host
     :param full: hosts that refused a new instance
     """
-    problem, number_of = columns.problem, {each.uuid: number for number, each in enumerate(columns.guests)}
+    problem = columns.problem
     fits, shape_of = [problem.fits], problem.shape_of.copy()
-    for each in moves:
-        if each.instance_uuid not in refused:
-            continue
-        number = number_of[each.instance_uuid]
-        own = problem.fits[problem.shape_of[number]].copy()
-        own[columns.row_of[each.destination]] = False
-        shape_of[number] = sum(len(some) for some in fits)
+    for guest, host in refused.items():
+        own = problem.fits[problem.shape_of[guest]].copy()
+        own[host] = False
+        shape_of[guest] = sum(len(some) for some in fits)
         fits.append(own[None, :])
     made = dataclasses.replace(problem, fits=numpy.concatenate(fits), shape_of=shape_of)
     refused_new = columns.full.copy()

@@ -492,6 +492,14 @@ def test_the_hosts_are_balanced() -> None:
     assert fleet.is_kept(plan)
 
 
+def test_full_hosts_are_balanced_though_most_orders_of_their_moves_end_nowhere() -> None:
+    """21 of 24 are used, and two hosts are full: the third has room for one small guest at a time."""
+    fleet = FilledHosts({"a": [2, 1, 2], "b": [1, 3, 1, 1, 2], "c": [3, 5]})
+    plan = fleet.plan(Goal(50, BALANCE, limit_s=1.0))
+    assert ([7, 7, 7], {}) == (sorted(fleet.after(plan).values()), plan.dropped)
+    assert fleet.is_kept(plan)
+
+
 def test_a_balanced_fleet_gets_no_moves() -> None:
     fleet = FilledHosts({"a": [2, 3], "b": [5], "c": [1, 4]})
     for kind in (BALANCE, UNDO_SKEW):

@@ -190,6 +190,8 @@ ORDERS: list[tuple[str, list[list[int]], dict[int, int], list[int], list, list[i
     ("two that wait for each other, and a third place", [[8], [8], []], {}, [1, 0],
      [[(0, 0, 2)], [(1, 1, 0)], [(0, 2, 1)]], []),
     ("two that wait for each other, and none", [[8], [8]], {}, [1, 0], [], [0, 1]),
+    ("one would take the room by which two others change places", [[3, 1], [4, 1], [4]], {1: -2, 2: -4}, [2, 0, 1, 0, 0],
+     [[(4, 2, 0)], [(0, 0, 2)], [(3, 1, 0)]], []),
 ]  # fmt: skip
 
 
