@@ -171,7 +171,7 @@ def hints(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:
 def image(text: str) -> dict[str, str | int]:
     """An argparse type: an image's id, or its properties."""
     if "=" not in text:
-        return {"id": text}
+        return {"id": argument_types.text(text)}
     told = dict(argument_types.pair(part) for part in text.split(","))
     unknown = ", ".join(sorted(set(told) - {*_IMAGE_TEXTS, *_IMAGE_NUMBERS}))
     if unknown:
@@ -193,7 +193,7 @@ def network(text: str) -> str | dict[str, str]:
 def flavor(text: str) -> str | dict[str, int]:
     """An argparse type: a flavor's name, or inline sizes."""
     if "=" not in text:
-        return text
+        return argument_types.text(text)
     pairs = [argument_types.pair(part) for part in text.split(",")]
     sizes = dict(pairs)
     if len(sizes) < len(pairs):

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence, Set
 
 from fleet.client import argument_types, connection, offers, ways
+from fleet.objects import Zone
 from fleet.objects.rebalance import BALANCE, ENTRY_POINTS, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal, Move, Plan
 from fleet_cli.base import build_arguments, command, database_command, listing
 from fleet_cli.base.output import progress
@@ -115,6 +116,11 @@ class Rebalance(command.Lister):
             self.conductor.act_for(parsed_args.project, parsed_args.user)
             request = build_arguments.build_request(self.conductor, parsed_args)
             room_for = planning.together(self.conductor.operator.request_for(request=request), parsed_args.count)
+            zone = parsed_args.availability_zone or ""
+            if Zone.parse(zone).forced:
+                raise connection.CommandFailed(
+                    f"--availability-zone {zone} forces a host, which takes instances whatever room it has"
+                )
         kind = next(kind for kind, is_it in _kinds(parsed_args) if is_it)
         goal = Goal(
             parsed_args.max_moves,
@@ -145,13 +151,18 @@ class Rebalance(command.Lister):
         with progress.shown(len(moves), "moves", self.app.options.verbose_level) as shown:
             run = MoveList(self.conductor, moves, parsed_args.at_a_time, shown.show, cold, is_proved=is_proved)
             try:
-                run.run(parsed_args.timeout)
-            except KeyboardInterrupt:
-                run.stop()
-                listing.remark(
-                    f"Stopping: waiting for {_moves(len(run.under_way))} under way. Ctrl-C leaves them as they are."
-                )
-                _finish(run, parsed_args.timeout, not cold.isdisjoint(run.under_way))
+                try:
+                    run.run(parsed_args.timeout)
+                except KeyboardInterrupt:
+                    run.stop()
+                    listing.remark(
+                        f"Stopping: waiting for {_moves(len(run.under_way))} under way. Ctrl-C leaves them as they are."
+                    )
+                    run.run(parsed_args.timeout)
+            except BaseException:
+                listing.remark(f"{run.done} of {_moves(len(moves))} done")
+                _tell_left(run, not cold.isdisjoint(run.under_way))
+                raise
         listing.remark(f"{run.done} of {_moves(len(moves))} done")
         left = {**run.failed, **dict.fromkeys(run.under_way, "is on its way: see 'fleet migration list'")}
         if left:
@@ -166,14 +177,12 @@ class Rebalance(command.Lister):
             raise connection.CommandFailed(f"stopped: {len(moves) - run.done} moves were not begun")
 
 
-def _finish(run: MoveList, timeout_s: float, cold: bool) -> None:
+def _tell_left(run: MoveList, cold: bool) -> None:
     """:param cold: some of the moves wait to be confirmed"""
-    try:
-        run.run(timeout_s)
-    except KeyboardInterrupt:
-        confirm = "; when they are finished, 'fleet server resize confirm'" if cold else ""
-        listing.remark(f"{_moves(len(run.under_way))} left under way: see 'fleet migration list'{confirm}")
-        raise
+    for uuid, why in run.failed.items():
+        listing.remark(f"  {uuid}: {why}")
+    confirm = "; when they are finished, 'fleet server resize confirm'" if cold else ""
+    listing.remark(f"{_moves(len(run.under_way))} left under way: see 'fleet migration list'{confirm}")
 
 
 def _moves(count: int) -> str:

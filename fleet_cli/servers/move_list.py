@@ -9,13 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence, Set
 
+import oslo_messaging
+
 from fleet import errors, move_states
-from fleet.client.calls import Calls
+from fleet.client.calls import Calls, CommandFailed
 from fleet.client.connection import Record
 from fleet.objects.answers.instances import MigrationView
 from fleet.objects.rebalance import Move
 
 _PAUSE_S = 0.5
+#: Failures of a call without an answer of the conductor.
+_AWAY = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure, CommandFailed)
+#: Seconds without news of the moves under way: conductors start anew in a fraction of it, and the moves go on meanwhile.
+_PATIENT_S = 120
 
 
 class MoveList:
@@ -47,9 +53,12 @@ class MoveList:
         self._sleep = sleep
         self._is_proved = is_proved
         self._step = 0
+        self._heard_at = clock()
         #: Migration → the move, while it is on its way.
         self._under_way: dict[str, Move] = {}
         self._confirmed: set[str] = set()
+        #: Of those, the ones that a conductor may not have heard of.
+        self._unsure: set[str] = set()
         self.done = 0
         #: Instance → why it was not moved.
         self.failed: dict[str, str] = {}
@@ -67,7 +76,10 @@ class MoveList:
         self._waiting = []
 
     def run(self, timeout_s: float) -> None:
-        """Make the moves. After ``timeout_s`` none begins, and those :attr:`under_way` are finished and confirmed."""
+        """Make the moves. After ``timeout_s`` none begins, and those :attr:`under_way` are finished and confirmed.
+
+        :raises oslo_messaging.MessagingException, CommandFailed: no conductor has answered for some time
+        """
         deadline = self._clock() + timeout_s
         while self._waiting or self._under_way:
             if self._clock() >= deadline:
@@ -96,12 +108,25 @@ class MoveList:
         except errors.FleetError as refusal:
             self.failed[move.instance_uuid] = refusal.message
             return
+        except _AWAY as away:
+            self.failed[move.instance_uuid] = (
+                f"it is not known whether its move has begun ({away}): see 'fleet migration list'"
+            )
+            self.stop()
+            return
         self._under_way[record["uuid"]] = move
 
     def _look(self) -> None:
         found: list[MigrationView] = []
         if self._under_way:
-            found = self._conductor.operator.list_migrations(filters={"uuids": list(self._under_way)})
+            try:
+                found = self._conductor.operator.list_migrations(filters={"uuids": list(self._under_way)})
+            except _AWAY:
+                if self._clock() - self._heard_at >= _PATIENT_S:
+                    raise
+                self._on_progress(self.done + len(self.failed), "no conductor answers")
+                return
+        self._heard_at = self._clock()
         for each in found:
             if each["status"] == move_states.FINISHED:
                 self._confirm(each)
@@ -113,11 +138,14 @@ class MoveList:
         self._on_progress(self.done + len(self.failed), doing)
 
     def _confirm(self, record: Record) -> None:
-        if record["uuid"] in self._confirmed:
+        if record["uuid"] in self._confirmed - self._unsure:
             return
         self._confirmed.add(record["uuid"])
+        self._unsure.discard(record["uuid"])
         try:
             self._conductor.operator.confirm_resize(name=record["instance_uuid"])
+        except _AWAY:
+            self._unsure.add(record["uuid"])
         except errors.FleetError as refusal:
             del self._under_way[record["uuid"]]
             self.failed[record["instance_uuid"]] = refusal.message

@@ -198,6 +198,8 @@ EMPTY = [
     (("tolerance", "unset", "--zone", ""), "tolerance unset", "--zone"),
     (("volume", "list", "--project", ""), "volume list", "--project"),
     (("recovery", "pause", ""), "recovery pause", "HOST"),
+    (("rebalance", "--apply", "--flavor", ""), "rebalance", "--flavor"),
+    (("boot", "--flavor", "m1", "--image", "", "web"), "boot", "--image"),
 ]
 
 

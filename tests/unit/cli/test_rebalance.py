@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Container
 from typing import Any
 
+import oslo_messaging
 import pytest
 
 from fleet import errors
@@ -159,6 +162,46 @@ def test_a_time_limit() -> None:
     assert (1, [], 1) == (run.done, list(run.under_way), run.begun)
     assert ("confirm_resize", "a", "") in conductor.asked
     assert "b" not in {name for _method, name, _host in conductor.asked}
+
+
+class Restarting(Moves):
+    """No conductor answers the calls of these numbers."""
+
+    def __init__(self, away: Container[int]) -> None:
+        super().__init__()
+        self.away = away
+        self.calls = itertools.count()
+
+    def ask(self, method: str, **arguments: Any) -> Any:
+        if next(self.calls) in self.away:
+            raise oslo_messaging.MessageDeliveryFailure("no fleet is running")
+        return super().ask(method, **arguments)
+
+
+def test_a_conductor_that_starts_anew_ends_no_run() -> None:
+    """Moves go on without it. What it may not have heard is said again: here the confirmations."""
+    conductor = Restarting({2, 3, 7, 8})
+    run = run_of(conductor, "a", "b", cold={"a", "b"})
+    run.run(60)
+    assert (2, {}) == (run.done, run.failed)
+    assert ["a", "b"] == sorted(name for method, name, _host in conductor.asked if method == "confirm_resize")
+
+
+def test_after_a_call_that_nobody_answered_no_move_begins() -> None:
+    """It may be under way; the others that are come to their ends."""
+    run = run_of(Restarting({1}), "a", "b", "c")
+    run.run(60)
+    assert (1, ["b"], []) == (run.done, list(run.failed), list(run.under_way))
+    assert run.failed["b"].startswith("it is not known whether its move has begun (no fleet is running)")
+
+
+def test_a_conductor_that_stays_away_ends_the_run() -> None:
+    """Two minutes without news; it is known which moves are under way."""
+    minutes = itertools.count()
+    run = run_of(Restarting(range(2, 1000)), "a", "b", clock=lambda: 60.0 * next(minutes))
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+        run.run(100_000)
+    assert (["a", "b"], 2) == (sorted(run.under_way), run.begun)
 
 
 @pytest.mark.parametrize(
