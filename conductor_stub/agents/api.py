@@ -130,10 +130,11 @@ class AgentAPI:
     ) -> list[JSONObject]:
         """Store inventories, each in a transaction of its own, so that a refused one does not hold back the others.
 
-        :param alarms: by host, why its agent takes no builds; "" if it does
+        :param alarms: by host, why its agent takes no builds; "" if it does. None: the agent speaks a version without them,
+            and reports no inventory of a host with one
         """
         answers = [self._report(report) for report in reports]
-        wrong = dict(alarms or {})
+        wrong = {answer["host"]: "" for answer in answers if answer["accepted"]} if alarms is None else dict(alarms)
         refused = [answer for answer in answers if not answer["accepted"] and isinstance(answer["host"], str)]
         wrong.update({answer["host"]: answer["reason"] for answer in refused})
         for host in self._database.read(services.alarms_to_change, wrong):

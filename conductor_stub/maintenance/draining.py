@@ -82,7 +82,7 @@ def begin(tx: Transaction, uuid: str, key: int, settings: MaintenanceSettings, c
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.WAITING or plan.paused:
         return row.status
-    if _skip_if_gone(tx, row, ctx):
+    if skip_if_gone(tx, row, ctx):
         return maintenance_states.SKIPPED
     if services.silent(tx, [row.host], ctx.now, ctx.limits.service_down_time_s):
         return _await_turn(tx, row, settings, ctx)
@@ -92,7 +92,7 @@ def begin(tx: Transaction, uuid: str, key: int, settings: MaintenanceSettings, c
     return maintenance_states.DRAINING
 
 
-def _skip_if_gone(tx: Transaction, row: MaintenanceHostRow, ctx: StepContext) -> bool:
+def skip_if_gone(tx: Transaction, row: MaintenanceHostRow, ctx: StepContext) -> bool:
     """End the turn of a host that was removed; return True then. No hook runs for it, and no agent of it comes back."""
     service = services.get(tx, row.host, services.COMPUTE, lock=True)
     if service is not None and not service.deleted:
@@ -152,7 +152,7 @@ def settle(
     row = maintenances.lock_host(tx, key)
     if row.status != maintenance_states.DRAINING or plan.paused or row.began_at is None:
         return State(row.status)
-    if _skip_if_gone(tx, row, ctx):
+    if skip_if_gone(tx, row, ctx):
         return State(maintenance_states.SKIPPED)
     keep_disabled(tx, plan, row.host, ctx)
     busy = maintenances.busy(tx, row.host)
@@ -171,10 +171,9 @@ def settle(
         return State(row.status, problems=[_DOWN], confirmed=confirmed)
     guests, problems = _choose(tx, plan, row, running, maintenances.away(tx, row.host, row.began_at), ctx, tried_since)
     problems += unconfirmed
+    resized = {each.instance_uuid for each in cold if each.new_spec != each.old_spec}
     problems += [
-        f"instance {each.instance_uuid} waits for its resize to be confirmed or reverted"
-        for each in cold
-        if each.new_spec != each.old_spec
+        f"{each.name} waits for its resize to be confirmed or reverted" for each in instances.of_uuids(tx, resized)
     ]
     if is_recovered:
         problems.append(f"its recovery has not ended: see 'fleet recovery show {row.host}'")
@@ -233,8 +232,9 @@ def begin_move(
         return None
     if not _room(tx, plan, ctx):
         return None
-    if instances.lock(tx, guest.uuid).host != row.host:
-        # It has left since the host was read.
+    there = instances.lock(tx, guest.uuid)
+    if there.host != row.host or there.task_state is not None:
+        # It has left since the host was read, or another conductor moves it.
         return None
     try:
         # A maintenance that is paused or has ended does not confirm it.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log as logging
@@ -171,7 +172,9 @@ class MaintenanceKeeper:
 
         def take() -> working.Order | None:
             ctx = self._placement.step_context()
-            order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, ctx)
+            order = self._database.write(
+                working.take, plan.uuid, row.id, lease, self._settings, ctx, socket.gethostname()
+            )
             if isinstance(order, str):
                 self._failed(plan, row.host, order)
                 return None

@@ -25,6 +25,9 @@ from fleet.db.operations import maintenances
 from fleet.db.tables.operations.maintenance import MaintenanceHostRow, MaintenanceRow
 from fleet.objects import host_report
 
+#: Beginning of the problem of a host whose hook the conductors that have looked do not have.
+_NO_HOOK = "no conductor has begun its hook: "
+
 
 class Order(NamedTuple):
     """A hook that this conductor must run now.
@@ -48,13 +51,15 @@ class Order(NamedTuple):
 
 @failpoints.commits("conductor.maintenance_take")
 def take(
-    tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, ctx: StepContext
+    tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, ctx: StepContext, here: str = ""
 ) -> Order | str | None:
     """Take the lease of a hook. Return why it cannot run, or None if there is none to run now.
 
     Without a hook the agent's restart is waited for.
 
     A host on which a guest has arrived meanwhile, or that is recovered, is drained again.
+
+    :param here: the machine of this conductor, for messages
     """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
@@ -66,6 +71,8 @@ def take(
         return _order(plan, row, row.attempt, row.lease_until, settings)
     # Also between two runs of a hook: the next one may reboot the host, and a guest at rest may have been started.
     is_leased = row.lease_until is not None and row.lease_until > now
+    if not is_leased and draining.skip_if_gone(tx, row, ctx):
+        return None
     if not is_leased and draining.is_needed(tx, row.host):
         again = {"status": maintenance_states.DRAINING, "problem": None, "lease_until": None}
         maintenances.update_host(tx, key, now, **again)
@@ -77,13 +84,27 @@ def take(
     if is_leased:
         return None
     if plan.hook not in settings.hooks:
-        return draining.fail(tx, row, f"[maintenance] hooks of this conductor has no {plan.hook}", now)
+        return _await_hook(tx, row, f"[maintenance] hooks of the conductor on {here} has no {plan.hook}", settings, now)
     if row.host.startswith("-"):
         return draining.fail(tx, row, "its name begins with '-': the hook would take it for an option", now)
     attempt = row.attempt + 1
     until = now + seconds(settings.hook_timeout_s + hook.GRACE_S)
     maintenances.update_host(tx, key, now, attempt=attempt, lease=lease, lease_until=until, problem=None)
     return _order(plan, row, attempt, until, settings)
+
+
+def _await_hook(
+    tx: Transaction, row: MaintenanceHostRow, why: str, settings: MaintenanceSettings, now: datetime.datetime
+) -> str | None:
+    """Leave a hook to the conductors that have it, as while their configurations change one after the other. Return why the
+    host has failed if none of them has begun it for the time of a hook.
+    """
+    if row.problem is None or not row.problem.startswith(_NO_HOOK):
+        maintenances.update_host(tx, row.id, now, problem=f"{_NO_HOOK}{why}", lease_until=None)
+        return None
+    if now - (row.updated_at or now) < seconds(settings.hook_timeout_s):
+        return None
+    return draining.fail(tx, row, row.problem, now)
 
 
 def _order(
@@ -133,7 +154,7 @@ def come_back(tx: Transaction, uuid: str, key: int, settings: MaintenanceSetting
     """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
-    if row.status != maintenance_states.RETURNING or plan.paused:
+    if row.status != maintenance_states.RETURNING or plan.paused or draining.skip_if_gone(tx, row, ctx):
         return None
     problem = _why_not_back(tx, row, plan.wanted_release, ctx) or _alarm(tx, row, plan.name, ctx)
     if problem and row.worked_at is not None and ctx.now - row.worked_at >= seconds(settings.return_timeout_s):
@@ -167,10 +188,10 @@ def resume(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> 
 
 
 def hold(tx: Transaction, uuid: str, key: int, ctx: StepContext) -> None:
-    """Disable a host that has failed again, if it was enabled meanwhile."""
+    """Disable a host that has failed again, if it was enabled meanwhile. One that was removed has had its turn."""
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
-    if row.status == maintenance_states.FAILED and not plan.paused:
+    if row.status == maintenance_states.FAILED and not plan.paused and not draining.skip_if_gone(tx, row, ctx):
         draining.keep_disabled(tx, plan, row.host, ctx)
 
 
@@ -200,8 +221,7 @@ def end(
 
 def _why_not_back(tx: Transaction, row: MaintenanceHostRow, release: str | None, ctx: StepContext) -> str:
     service = services.get(tx, row.host, services.COMPUTE)
-    if service is None or service.deleted:
-        return "its agent is gone"
+    assert service is not None, "a host that is gone is skipped"
     seen = service.last_seen_up
     if not services.is_up(service, ctx.now, ctx.limits.service_down_time_s) or seen is None:
         return "its agent is down"

@@ -25,7 +25,8 @@ from fleet.objects import Aggregate
 
 #: Key of an aggregate's metadata, and its values.
 METADATA, ON, OFF = "recovery", "on", "off"
-#: Seconds without a look of any conductor, after which the waits begin anew: hosts may have been silent in the gap.
+#: Seconds without a look of any conductor, after which the waits begin anew: hosts may have been silent in the gap, for
+#: want of a conductor that hears them. After half of a wait that is shorter.
 GAP_S = 60
 #: So long after a recovery it is found out that its fence has lied.
 _FOUND_OUT = seconds(24 * 3600)
@@ -91,7 +92,8 @@ def look(
     down = silence.down_agents(tx, now, down_time_s)
     members = _domains(tx, down, settings.domain_label if down else None, racks)
     stopped: dict[str, tuple[int, int]] = {}
-    calm_since = now if now - fleet.looked_at > seconds(GAP_S) else fleet.calm_since
+    wait_s = max(settings.wait_time_s, down_time_s)
+    calm_since = now if now - fleet.looked_at > seconds(min(GAP_S, wait_s / 2)) else fleet.calm_since
     since = {}
     for name, domain in members.items():
         counts = (domain.silent, domain.counted)
@@ -103,7 +105,6 @@ def look(
     seen = Watch({}, {host for name in stopped for host in members[name].hosts}, stopped, fleet.paused)
     if fleet.paused:
         return seen
-    wait_s = max(settings.wait_time_s, down_time_s)
     covered = _covered(aggregates.having(tx, METADATA)) if down else {}
     due = {}
     for each in down:

@@ -216,7 +216,8 @@ def guests_left(host: MaintenanceHostView) -> str:
     if not found:
         return ""
     of_all = f" of {found['total']}" if found["left"] < found["total"] else ""
-    return f"{found['left']}{of_all} guests still there, {found['moving']} moving"
+    guests = "guest" if found["left"] == 1 and not of_all else "guests"
+    return f"{found['left']}{of_all} {guests} still there, {found['moving']} moving"
 
 
 def _duration(length_s: float) -> str:

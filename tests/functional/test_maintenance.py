@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import json
 import pathlib
+import re
 import types
 import uuid
 from collections.abc import Collection
@@ -793,16 +794,83 @@ def test_the_longest_name(stage: Stage) -> None:
     assert [] == stage.disabled()
 
 
-def test_a_hook_that_is_not_configured_here(stage: Stage) -> None:
-    """The conductor sends the notification of a hook that fails."""
+def test_a_hook_that_one_conductor_has_not(stage: Stage) -> None:
+    """It is left to the other one."""
     stage.run(["h1"], hook="reboot")
     stage.conductor.maintenance_keeper._settings = MaintenanceSettings()
     stage.look()
     stage.later()
+    stage.look(2)
+    assert "working" == stage.hosts()["h1"]
+    assert re.fullmatch(
+        r"no conductor has begun its hook: \[maintenance\] hooks of the conductor on \S+ has no reboot",
+        stage.problem("h1") or "",
+    )
+    stage.look(conductor=stage.other)
+    stage.other.run_fences()
+    assert ("returning", 1) == (stage.hosts()["h1"], len(stage.other.hooked))
+
+
+def test_a_hook_that_no_conductor_has(stage: Stage) -> None:
+    """It fails after the time of a hook. The conductor sends the notification."""
+    stage.run(["h1"], hook="reboot")
+    settings = MaintenanceSettings(hook_timeout_s=100)
+    stage.conductor.maintenance_keeper._settings = settings
     stage.look()
-    assert {"h1": "failed"} == stage.hosts()
+    stage.later()
+    for _ in range(4):
+        assert "working" == stage.hosts()["h1"]
+        stage.later(30)
+    stage.later(11)
+    assert "failed" == stage.hosts()["h1"]
     told = [said["problem"] for event, said in stage.conductor.notifier.infos if event == "maintenance.host.failed"]
-    assert ["[maintenance] hooks of this conductor has no reboot"] == told
+    assert [stage.problem("h1")] == told
+
+
+@pytest.mark.parametrize("ends", ["no hook", "succeeds", "fails"])
+def test_a_host_that_is_removed_after_it_was_emptied_is_left_out(stage: Stage, ends: str) -> None:
+    """As by a hook that takes it out of the fleet. The next wave begins."""
+    stage.run(["h1"], ["h2"], hook=None if ends == "no hook" else "reboot")
+    stage.conductor.hook_ends.append(Ended(ends == "succeeds", "the hook has ended"))
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.run_fences()
+    expected = {"no hook": "working", "succeeds": "returning", "fails": "failed"}
+    assert expected[ends] == stage.hosts()["h1"]
+    stage.conductor.clock.advance(stage.conductor.limits.service_down_time_s + 1)
+    stage.beat("h1")
+    stage.conductor.operator.delete_host("h1")
+    stage.look(2)
+    assert ({"h1": "skipped", "h2": "draining"}, "the host is gone") == (stage.hosts(), stage.problem("h1"))
+
+
+def test_an_agent_of_a_version_without_alarms_comes_back(stage: Stage) -> None:
+    """Its inventory says that it is well."""
+    stage.run(["h1"], hook="reboot")
+    stage.look()
+    stage.later()
+    stage.look()
+    stage.conductor.run_fences()
+    stage.later()
+    assert ("returning", ["h1"]) == (stage.hosts()["h1"], stage.disabled())
+    report = {"host": "h1", "node": "h1", "vcpus": 8, "memory_mb": 8000, "local_gb": 100}
+    stage.conductor.agents.report_hosts([report], {"h1": ["h1"]})
+    stage.look()
+    assert ({"h1": "done"}, []) == (stage.hosts(), stage.disabled())
+
+
+def test_a_guest_that_another_conductor_moves_is_no_problem(stage: Stage, database: Database) -> None:
+    """Both have read it before its move."""
+    guest = stage.add("h1")
+    stage.run(["h1"])
+    stage.look(2)
+    assert 1 == len(stage.moving())
+    (plan,) = database.read(maintenances.going_on)
+    (row,) = database.read(maintenances.wave, plan.uuid)
+    seen = draining.Guest(guest, move_states.LIVE_MIGRATION, None)
+    ctx = StepContext(stage.other.limits, stage.other.clock())
+    assert database.write(draining.begin_move, plan.uuid, row.id, seen, "another", ctx) is None
 
 
 def test_a_guest_on_its_way_to_the_host_is_waited_for(stage: Stage) -> None:
@@ -971,7 +1039,8 @@ def test_a_resize_that_waits_is_named(stage: Stage) -> None:
     stage.look()
     stage.later()
     stage.look(2)
-    expected = f"instance {guest} waits for its resize to be confirmed or reverted"
+    (name,) = [each["name"] for each in stage.conductor.operator.list_instances({"uuids": [guest]})]
+    expected = f"{name} waits for its resize to be confirmed or reverted"
     assert ("draining", expected) == (stage.hosts()["h1"], stage.problem("h1"))
 
 

@@ -18,6 +18,7 @@ from conductor_stub.recovery import fencing, watch
 from conductor_stub.steps import hook
 from conductor_stub.steps.attempt import Attempt, Failure
 from conductor_stub.steps.fence import Outcome
+from conductor_stub.steps.limits import StepLimits
 from conductor_stub.steps.recovery_settings import RecoverySettings
 from conductor_stub.upkeep_conf import FENCE_COMMAND, FENCE_NONE
 from fleet import errors, failpoints, states
@@ -43,11 +44,17 @@ CLAIM = Claimed(memory_mb=1024, disk_gb=10, vcpus=1)
 class Stage:
     """Four hosts with guests on h1; agents are played by hand."""
 
-    def __init__(self, database: Database, guests: int = 3, settings: RecoverySettings = SETTINGS) -> None:
+    def __init__(
+        self,
+        database: Database,
+        guests: int = 3,
+        settings: RecoverySettings = SETTINGS,
+        limits: StepLimits | None = None,
+    ) -> None:
         self.settings = settings
-        self.conductor = Conductor(database, recovery=settings)
+        self.conductor = Conductor(database, recovery=settings, limits=limits)
         #: Another process of the same fleet.
-        self.other = Conductor(database, recovery=settings, clock=self.conductor.clock)
+        self.other = Conductor(database, recovery=settings, limits=limits, clock=self.conductor.clock)
         self.conductor.add_hosts(HOSTS)
         self.guests = [self.add("h1") for _number in range(guests)]
         self.conductor.keeper.look()
@@ -231,6 +238,19 @@ def test_a_host_that_is_back_before_its_fence_keeps_its_guests(stage: Stage) -> 
     stage.go_on(hook.GRACE_S + SETTINGS.fence_timeout_s + 20)
     assert ["begun", "fencing", "returned"] == stage.steps()
     assert ["h1"] * 3 == [stage.host_of(uuid) for uuid in stage.guests]
+
+
+def test_silence_while_no_conductor_looked_counts_for_nothing(database: Database) -> None:
+    """All conductors were started anew. A host that reports a little later than the others is not fenced."""
+    settings = dataclasses.replace(SETTINGS, wait_time_s=30)
+    stage = Stage(database, guests=1, settings=settings, limits=StepLimits(service_down_time_s=15))
+    stage.go_on(5)
+    stage.conductor.clock.advance(40)
+    for time_s in (0.1, 10, 10, 9):
+        stage.go_on(time_s, "h1")
+        assert [] == stage.recoveries()
+    stage.go_on(2, "h1")
+    assert ["h1"] == [each["host"] for each in stage.recoveries()]
 
 
 def test_silence_of_many_hosts_stops_recoveries(stage: Stage) -> None:

@@ -112,5 +112,6 @@ function timeLeft(known) {
 // Of a host that is drained.
 function guestsLeft(known) {
   if (!known) return "";
-  return `${known.left}${known.left < known.total ? ` of ${known.total}` : ""} guests still there, ${known.moving} moving`;
+  const ofAll = known.left < known.total ? ` of ${known.total}` : "";
+  return `${known.left}${ofAll} ${known.left === 1 && !ofAll ? "guest" : "guests"} still there, ${known.moving} moving`;
 }

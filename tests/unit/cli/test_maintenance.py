@@ -78,11 +78,10 @@ def test_one(run: Any) -> None:
 
 def test_guests_of_which_none_has_left() -> None:
     """Nor does an older conductor count them."""
-    counted: Any = {"guests": {"left": 9, "total": 9, "moving": 0}}
-    assert ("9 guests still there, 0 moving", "") == (
-        maintenance.guests_left(counted),
-        maintenance.guests_left(HOSTS[1]),
-    )  # type: ignore[arg-type]
+    counted: Any = [{"guests": {"left": number, "total": number, "moving": 0}} for number in (9, 1)]
+    assert ["9 guests still there, 0 moving", "1 guest still there, 0 moving", ""] == [
+        maintenance.guests_left(each) for each in (*counted, HOSTS[1])
+    ]
 
 
 @pytest.mark.parametrize(
