@@ -99,7 +99,7 @@ def run(
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """What one search has found.
+    """The result of one search.
 
     :param moves: those that are accepted in their order
     :param refused: guests of other moves, with the reason
