@@ -115,7 +115,13 @@ class List(Fitted, command.Lister):
             known = (*self.whole, *(each for each in self.brief if each not in self.whole))
             if unknown := [each for each in parsed_args.columns if each not in known]:
                 raise connection.CommandFailed(f"there is no column {unknown[0]}: there are {', '.join(known)}")
-            records = [_readable(each, self.shortened(each)) for each in found] if self.is_table(parsed_args) else found
+            if self.is_table(parsed_args):
+                records = [_readable(each, self.shortened(each)) for each in found]
+            elif all(each in self.whole for each in parsed_args.columns):
+                records = found
+            else:
+                # A column of the brief table: programs get what people see.
+                records = [{**self.shortened(each), **each} for each in found]
             return command.table(known if parsed_args.columns else self.whole, records)
         if not self.is_table(parsed_args):
             return command.table(self.whole, found)

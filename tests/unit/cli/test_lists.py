@@ -119,6 +119,13 @@ def test_amounts_of_large_hosts_and_fleets_have_all_their_digits(run) -> None:
     assert "246914/400002" in run(conductor, "host", "list", "--tree", "room", "--max-width", "120")[1]
 
 
+def test_programs_may_ask_for_the_columns_that_people_see(run) -> None:
+    conductor = fakes.Conductor()
+    conductor.answers["list_hosts"] = [{**full_host(1), "local_gb": 400, "local_gb_used": 50}]
+    printed = run(conductor, "host", "list", "-f", "value", "-c", "host", "-c", "vms", "-c", "local_gb_used")[1]
+    assert "compute-001 120 50\n" == printed
+
+
 def a_waiter(place: int) -> dict[str, Any]:
     times = {"queued_at": "2026-11-22T10:00:00.000Z", "wait_until": "2026-11-23T12:00:00.000Z"}
     lacks = "12 vcpus, 49152 MB of memory, 400 GB of disk"
