@@ -134,8 +134,9 @@ def _rests(row: ShownInstance) -> bool:
 
 
 def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
-    """Return a pipeline with the same filters, whose weighers prefer the fullest host."""
-    return dataclasses.replace(asked, weighers=cast("Sequence[BaseHostWeigher]", (RAMWeigher(-1.0), CPUWeigher(-1.0))))
+    """Return a pipeline with the same filters, whose weighers prefer the fullest host, and without alternates."""
+    weighers = cast("Sequence[BaseHostWeigher]", (RAMWeigher(-1.0), CPUWeigher(-1.0)))
+    return dataclasses.replace(asked, weighers=weighers, alternates=0)
 
 
 def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = ()) -> Decision:

@@ -271,11 +271,13 @@ class _Places:
         services = [changed(each, disabled=True) if each.host in waiting else each for each in state.services]
         self._near = ground.copy(dataclasses.replace(state, services=services))
         self._far = fleet
+        #: Of the near copy: in the first wave of the whole fleet there is none.
+        self._has_near = bool(self._near.hosts_up())
 
     def take(self, guest: Movable, wave: Sequence[str]) -> Move | str:
         """Find and book a host outside the wave. Return why no host passes, if none does."""
-        decided, other = elsewhere(self._near, guest), self._far
-        if not decided.complete:
+        decided, other = elsewhere(self._near, guest) if self._has_near else None, self._far
+        if decided is None or not decided.complete:
             decided, other = elsewhere(self._far, guest, wave), self._near
         if not decided.complete:
             return decided.reason
@@ -296,6 +298,7 @@ class _Places:
         near = [each for each in changed.services if each.host in wave.hosts]
         self._near.change(lambda cache: cache.apply(dataclasses.replace(changed, services=near)))
         self._far.change(lambda cache: cache.apply(changed))
+        self._has_near = True
 
 
 def _most_at_once(
