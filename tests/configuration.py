@@ -10,6 +10,7 @@ from oslo_config import cfg
 from oslo_db import options as database_options
 
 from fleet import conf as fleet_conf
+from fleet.db.connection import options as limits
 from scheduler.compute import conf as scheduler_conf
 
 
@@ -26,10 +27,15 @@ def configuration(*declare: Callable[[cfg.ConfigOpts], object], **overrides: Any
 
 def of_database(url: str, **overrides: Any) -> cfg.ConfigOpts:
     """The options of a database; ``overrides`` are of the group ``database``."""
-    conf = configuration(lambda conf: database_options.set_defaults(conf, connection=url))
+    conf = configuration(lambda conf: database_options.set_defaults(conf, connection=url), limits.register_limits)
     for name, value in overrides.items():
         conf.set_override(name, value, "database")
     return conf
+
+
+def of_migration(url: str) -> cfg.ConfigOpts:
+    """As ``fleet-manage`` has them: a migration may take longer than a daemon waits, and so may another one before it."""
+    return of_database(url, statement_timeout=0)
 
 
 def of_scheduler(**overrides: Any) -> cfg.ConfigOpts:

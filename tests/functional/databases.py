@@ -16,18 +16,19 @@ from oslo_db import options
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration
 from fleet.db.tables import models
+from tests.configuration import of_migration
 from tests.shared_servers import create_database, drop_database
 
 
 def open_database(url: str) -> Database:
     """A database at the newest schema."""
+    with Database(of_migration(url)).disposed() as bare:
+        migration.sync(bare)
     conf = cfg.ConfigOpts()
     options.set_defaults(conf, connection=url, max_pool_size=20)
     conf([])
     conf.set_override("db_retry_interval", 0, "database")
-    database = Database(conf)
-    migration.sync(database)
-    return database
+    return Database(conf)
 
 
 def differences(database: Database) -> list[object]:

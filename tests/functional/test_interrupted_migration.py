@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from fleet.db.engine import failures
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
-from tests.configuration import of_database
+from tests.configuration import of_migration
 from tests.functional import databases
 
 pytestmark = pytest.mark.every_database
@@ -49,7 +49,7 @@ def test_a_migration_goes_on_where_it_was_interrupted(bare_url: str) -> None:
 
     PostgreSQL and SQLite undo everything, so one interruption in the middle is enough.
     """
-    with Database(of_database(bare_url)).disposed() as database:
+    with Database(of_migration(bare_url)).disposed() as database:
         interruption = Interruption(database)
         if database.dialect == "mysql":
             while not goes_to_its_end(database, interruption, 11):
@@ -64,7 +64,7 @@ def test_a_migration_goes_on_where_it_was_interrupted(bare_url: str) -> None:
 
 def test_a_table_of_another_program_is_not_taken_over(bare_url: str) -> None:
     """If another program has a table of the same name, every run is refused. Its table stays as it is."""
-    with Database(of_database(bare_url)).disposed() as database:
+    with Database(of_migration(bare_url)).disposed() as database:
         with database.engine.begin() as connection:
             connection.execute(sa.text("CREATE TABLE instances (uuid VARCHAR(36) PRIMARY KEY, cell VARCHAR(9))"))
         for _ in range(2):

@@ -11,7 +11,7 @@ import pytest
 from fleet.db.engine.database import Database
 from fleet.db.schema import identity, migration
 from fleet.db.tables import models
-from tests.configuration import of_database
+from tests.configuration import of_migration
 from tests.functional.databases import open_database
 from tests.functional.manage import Manage
 
@@ -52,7 +52,7 @@ def test_a_database_without_generations_adopts_nothing(database: Database, tmp_p
 def test_a_database_that_has_no_identity_yet_asks_for_a_sync(revision: str | None, tmp_path: pathlib.Path) -> None:
     """It is empty, or of a release without identities."""
     url = f"sqlite:///{tmp_path / 'old.db'}"
-    with Database(of_database(url)).disposed() as database:
+    with Database(of_migration(url)).disposed() as database:
         if revision is not None:
             migration.sync(database, revision)
     manage = Manage(url, tmp_path)
@@ -64,7 +64,7 @@ def test_a_database_that_has_no_identity_yet_asks_for_a_sync(revision: str | Non
 def test_the_identity_of_an_older_schema_is_shown(tmp_path: pathlib.Path) -> None:
     """An operator looks at a backup before it is upgraded."""
     url = f"sqlite:///{tmp_path / 'old.db'}"
-    with Database(of_database(url)).disposed() as database:
+    with Database(of_migration(url)).disposed() as database:
         migration.sync(database, "0009")
     manage = Manage(url, tmp_path)
     assert 0 == manage("ledger", "adopt", ADOPTED)[0]

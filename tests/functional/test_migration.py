@@ -14,7 +14,7 @@ from fleet.db.catalog import quotas
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
 from fleet.db.upkeep import acts
-from tests.configuration import of_database
+from tests.configuration import of_database, of_migration
 from tests.factories import NOW
 from tests.functional import databases
 
@@ -76,7 +76,7 @@ def latin(mariadb_url: str) -> Iterator[Database]:
     """A MariaDB database as some servers make it: of latin1, which has no Cyrillic letters, no emoji and no case."""
     with (
         databases.beside(mariadb_url, "CHARACTER SET latin1") as url,
-        Database(of_database(url)).disposed() as database,
+        Database(of_migration(url)).disposed() as database,
     ):
         yield database
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
-from tests.configuration import of_database
+from tests.configuration import of_migration
 from tests.functional import databases
 
 pytestmark = pytest.mark.every_database
@@ -22,8 +22,8 @@ def test_two_migrations_at_the_same_time_are_one(bare_url: str) -> None:
     """The second program waits for the first one, and finds nothing to do."""
     second_begins = threading.Event()
     with (
-        Database(of_database(bare_url)).disposed() as first,
-        Database(of_database(bare_url)).disposed() as second,
+        Database(of_migration(bare_url)).disposed() as first,
+        Database(of_migration(bare_url)).disposed() as second,
         futures.ThreadPoolExecutor() as pool,
     ):
         run: list[futures.Future[str]] = []

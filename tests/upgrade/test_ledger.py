@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from fleet.db.engine import unreadable
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration, schema
-from tests.configuration import of_database
+from tests.configuration import of_migration
 from tests.functional import databases
 from tests.upgrade import release
 
@@ -27,10 +27,10 @@ def server(request: pytest.FixtureRequest) -> sa.URL | None:
 def empty(server: sa.URL | None, tmp_path: pathlib.Path) -> Iterator[Database]:
     """A database of its own, without a schema."""
     if server is None:
-        with Database(of_database(f"sqlite:///{tmp_path}/fleet.db")).disposed() as database:
+        with Database(of_migration(f"sqlite:///{tmp_path}/fleet.db")).disposed() as database:
             yield database
         return
-    with databases.beside(server) as url, Database(of_database(url)).disposed() as database:
+    with databases.beside(server) as url, Database(of_migration(url)).disposed() as database:
         yield database
 
 
