@@ -175,7 +175,7 @@ def come_back(tx: Transaction, uuid: str, key: int, settings: MaintenanceSetting
 def resume(tx: Transaction, row: MaintenanceHostRow, now: datetime.datetime) -> None:
     """Go on with a host where it has failed: it returns, its hook runs again, or its guests leave. Its time counts anew."""
     anew: Mapping[str, object] = {}
-    if row.status == maintenance_states.WAITING and row.problem is not None:
+    if row.status in (maintenance_states.WAITING, maintenance_states.WORKING) and row.problem is not None:
         anew = {"problem": None}
     elif row.worked_at is not None and row.status in (maintenance_states.RETURNING, maintenance_states.FAILED):
         anew = {"status": maintenance_states.RETURNING, "problem": None, "worked_at": now}

@@ -812,12 +812,17 @@ def test_a_hook_that_one_conductor_has_not(stage: Stage) -> None:
 
 
 def test_a_hook_that_no_conductor_has(stage: Stage) -> None:
-    """It fails after the time of a hook. The conductor sends the notification."""
+    """It fails after the time of a hook, in which pauses do not count. The conductor sends the notification."""
     stage.run(["h1"], hook="reboot")
     settings = MaintenanceSettings(hook_timeout_s=100)
     stage.conductor.maintenance_keeper._settings = settings
     stage.look()
     stage.later()
+    stage.look()
+    stage.conductor.operator.pause_maintenance("kernel", True)
+    stage.later(200)
+    stage.conductor.operator.pause_maintenance("kernel", False)
+    stage.look()
     for _ in range(4):
         assert "working" == stage.hosts()["h1"]
         stage.later(30)

@@ -53,21 +53,26 @@ def run(
     columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), goal.room_for)
     until = goals.deadline((_BESIDE_PROOFS if goal.promised else _SEARCHING) * goal.limit_s)
     best: _Found | None = None
+    measured: goals.Measured | None = None
     for number in range(_ROUNDS):
         tick("searching")
-        wanted, measured = goals.search(columns, goal, until)
+        wanted, measured_now = goals.search(columns, goal, until)
+        # What was refused in one order of moves is no bound of all plans: those of the first round hold.
+        measured = measured or measured_now
         planned = steps.moves_to(columns, wanted.at, goal.most_moves, _purpose(columns, goal, wanted.at))
         tick("checking")
         accepted = steps.checked(ground, columns, planned.moves)
         full = fitting.refusing(ground, columns, accepted.moves, wanted.hosts)
-        found = _Found(columns, wanted, measured, accepted.moves, {**planned.refused, **accepted.refused})
-        if best is None or goal.kind == MAKE_ROOM or found.is_as_good_as(best):
+        reached = measured(_at(columns, accepted.moves), ())[0]
+        found = _Found(columns, wanted, accepted.moves, {**planned.refused, **accepted.refused}, reached)
+        if best is None or goal.kind == MAKE_ROOM or reached.is_as_good_as(best.reached):
             best = found
         if not (found.refused or full) or number == _ROUNDS - 1 or goals.deadline(0) > until:
             break
         columns = _without(columns, _destinations(columns, wanted.at, planned.moves, found.refused), full)
     assert best is not None, "there is a first round"
-    columns, wanted, measured = best.columns, best.wanted, best.measured
+    assert measured is not None, "there is a first round"
+    columns, wanted = best.columns, best.wanted
     useful = _useful(columns, goal, best.moves)
     demands = _demands(columns, anew or request_of) if goal.promised else {}
     ends, over = "", goals.deadline((1 - _BESIDE_PROOFS) * goal.limit_s)
@@ -107,15 +112,9 @@ class _Found:
 
     columns: Columns
     wanted: goals.Wanted
-    measured: goals.Measured
     moves: list[Move]
     refused: Mapping[str, str]
-
-    def is_as_good_as(self, other: _Found) -> bool:
-        return self._first().is_as_good_as(other._first())
-
-    def _first(self) -> Measure:
-        return self.measured(_at(self.columns, self.moves), ())[0]
+    reached: Measure
 
 
 def _measures(
