@@ -94,7 +94,7 @@ def bare_url(opened_database: Database, tmp_path: pathlib.Path) -> Iterator[str]
     if opened_database.dialect == "sqlite":
         yield f"sqlite:///{tmp_path}/bare.db"
     else:
-        with databases.beside(opened_database.engine.url) as url:
+        with databases.beside(databases.url_of(opened_database)) as url:
             yield url
 
 

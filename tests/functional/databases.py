@@ -16,19 +16,18 @@ from oslo_db import options
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration
 from fleet.db.tables import models
-from tests.configuration import of_migration
 from tests.shared_servers import create_database, drop_database
 
 
 def open_database(url: str) -> Database:
     """A database at the newest schema."""
-    with Database(of_migration(url)).disposed() as bare:
-        migration.sync(bare)
     conf = cfg.ConfigOpts()
     options.set_defaults(conf, connection=url, max_pool_size=20)
     conf([])
     conf.set_override("db_retry_interval", 0, "database")
-    return Database(conf)
+    database = Database(conf)
+    migration.sync(database)
+    return database
 
 
 def differences(database: Database) -> list[object]:
@@ -36,6 +35,13 @@ def differences(database: Database) -> list[object]:
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection)
         return list(autogenerate.compare_metadata(context, models.METADATA))
+
+
+def url_of(database: Database) -> sa.URL:
+    """The URL without the limits of this engine's connections: others have those of their own options."""
+    limits = ["connect_timeout", "read_timeout", "write_timeout", "options", "tcp_user_timeout"]
+    keepalives = [f"keepalives_{each}" for each in ("idle", "interval", "count")]
+    return database.engine.url.difference_update_query([*limits, *keepalives])
 
 
 @contextlib.contextmanager

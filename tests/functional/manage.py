@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from fleet.db.engine.database import Database
 from fleet_cli import manage
+from tests.functional import databases
 
 
 class Manage:
@@ -22,7 +23,7 @@ class Manage:
         """``database``: or its URL."""
         self._config = directory / "fleet.conf"
         opened = isinstance(database, Database)
-        self.url = database.engine.url.render_as_string(hide_password=False) if opened else database
+        self.url = databases.url_of(database).render_as_string(hide_password=False) if opened else database
         self.configure(self.url)
 
     def configure(self, url: str, *lines: str) -> None:

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from oslo_config import cfg
 from oslo_db import exception as db_exception
-from oslo_db import options
 
 from conductor_stub.builds import acceptance, intake
 from fleet import errors
@@ -20,6 +18,8 @@ from fleet.db.engine.database import Database, Transaction
 from fleet.db.schema import migration, schema
 from fleet.db.tables import models
 from fleet.db.upkeep import removal
+from tests.configuration import of_migration
+from tests.functional import databases
 from tests.worlds.conductor import Conductor
 
 pytestmark = pytest.mark.every_database
@@ -37,7 +37,7 @@ def a_row(name: str, project: str | None) -> dict[str, Any]:
 @pytest.fixture
 def older(database: Database, tmp_path: Any) -> Iterator[Database]:
     """Another database of the same engine, at the schema BEFORE."""
-    server, name = database.engine.url, f"groups_{uuid.uuid4().hex}"
+    server, name = databases.url_of(database), f"groups_{uuid.uuid4().hex}"
     is_file = server.get_backend_name() == "sqlite"
     url = server.set(database=str(tmp_path / "older.db") if is_file else name)
 
@@ -47,10 +47,7 @@ def older(database: Database, tmp_path: Any) -> Iterator[Database]:
                 connection.execute(sa.text(statement))
 
     on_server(f"CREATE DATABASE {name}")
-    conf = cfg.ConfigOpts()
-    options.set_defaults(conf, connection=url.render_as_string(hide_password=False))
-    conf([])
-    with Database(conf).disposed() as made:
+    with Database(of_migration(url.render_as_string(hide_password=False))).disposed() as made:
         migration.sync(made, BEFORE)
         yield made
     on_server(f"DROP DATABASE {name}")
