@@ -27,15 +27,15 @@ LAZY = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", "autovacuum"
 def quiet(server: private_servers.PostgreSQL) -> None:
     """Suspend PostgreSQL's WAL writer: every ten seconds it writes asynchronous commits, which a test wants to lose."""
 
-    def writers() -> list[psutil.Process]:
-        found = []
+    def writer() -> psutil.Process | None:
+        """Return it if it has begun: a server that has just been started answers before that."""
         for each in psutil.Process(server.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):  # one that has just ended
-                found += [each] if "walwriter" in " ".join(each.cmdline()) else []
-        return found
+                if "walwriter" in " ".join(each.cmdline()):
+                    return each
+        return None
 
-    (writer,) = eventually(writers)
-    writer.suspend()
+    eventually(writer).suspend()
 
 
 @pytest.fixture(scope="module")
