@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log as logging
@@ -66,19 +65,17 @@ class MaintenanceKeeper:
         #: By host with more guests than a look tries, where the next look begins.
         self._first: dict[int, int] = {}
         self._waking = Waking()
-        self._tried_since: datetime.datetime | None = None
 
     def look(self) -> None:
         """Go on with all maintenances."""
         self._measure()
         plans = self._database.read(maintenances.going_on)
-        if plans:
-            limits = self._placement.step_context().limits
-            self._tried_since = self._waking.look(self._database, self._clock(), limits.service_down_time_s)
+        down_time_s = self._placement.step_context().limits.service_down_time_s
+        tried_since = self._waking.look(self._database, self._clock(), down_time_s) if plans else None
         for plan in plans:
             for row in self._database.read(maintenances.wave, plan.uuid):
                 with apart(f"Maintenance {plan.name}: host {row.host}") as failed:
-                    self._go_on(plan, row)
+                    self._go_on(plan, row, tried_since)
                 if failed.problem:
                     self._database.write(draining.tell, row.id, [failed.problem], self._clock())
             ended = not self._database.read(maintenances.wave, plan.uuid)
@@ -96,7 +93,7 @@ class MaintenanceKeeper:
         for status in maintenance_states.OPEN:
             metrics.MAINTENANCE_HOSTS.labels(status).set(hosts.get(status, 0))
 
-    def _go_on(self, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
+    def _go_on(self, plan: MaintenanceRow, row: MaintenanceHostRow, tried_since: datetime.datetime | None) -> None:
         # Log lines of this host have it, and a request of their own.
         context = new_context().about(host=row.host)
         if row.status == maintenance_states.WAITING:
@@ -108,7 +105,7 @@ class MaintenanceKeeper:
                 LOG.info("Maintenance %s: host %s is being drained", plan.name, row.host)
                 self._notify(plan, row.host, maintenance_states.DRAINING)
         elif row.status == maintenance_states.DRAINING:
-            self._drain(context, plan, row)
+            self._drain(context, plan, row, tried_since)
         elif row.status == maintenance_states.WORKING:
             self._work(plan, row)
         elif row.status == maintenance_states.FAILED:
@@ -127,9 +124,15 @@ class MaintenanceKeeper:
         LOG.warning("Maintenance %s: host %s: %s", plan.name, host, problem)
         self._notify(plan, host, maintenance_states.FAILED, problem)
 
-    def _drain(self, context: RequestContext, plan: MaintenanceRow, row: MaintenanceHostRow) -> None:
+    def _drain(
+        self,
+        context: RequestContext,
+        plan: MaintenanceRow,
+        row: MaintenanceHostRow,
+        tried_since: datetime.datetime | None,
+    ) -> None:
         ctx = self._placement.step_context(context)
-        state = self._database.write(draining.settle, plan.uuid, row.id, self._settings, ctx, self._tried_since)
+        state = self._database.write(draining.settle, plan.uuid, row.id, self._settings, ctx, tried_since)
         for each in state.confirmed:
             self._placement.notify(context.about(instance_uuid=each.instance.uuid, migration=each.uuid), each)
         if state.status == maintenance_states.WORKING:
@@ -172,9 +175,7 @@ class MaintenanceKeeper:
 
         def take() -> working.Order | None:
             ctx = self._placement.step_context()
-            order = self._database.write(
-                working.take, plan.uuid, row.id, lease, self._settings, ctx, socket.gethostname()
-            )
+            order = self._database.write(working.take, plan.uuid, row.id, lease, self._settings, ctx)
             if isinstance(order, str):
                 self._failed(plan, row.host, order)
                 return None

@@ -9,6 +9,7 @@ and another one runs the hook again. An outcome that comes after the lease has e
 from __future__ import annotations
 
 import datetime
+import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -51,15 +52,13 @@ class Order(NamedTuple):
 
 @failpoints.commits("conductor.maintenance_take")
 def take(
-    tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, ctx: StepContext, here: str = ""
+    tx: Transaction, uuid: str, key: int, lease: str, settings: MaintenanceSettings, ctx: StepContext
 ) -> Order | str | None:
     """Take the lease of a hook. Return why it cannot run, or None if there is none to run now.
 
     Without a hook the agent's restart is waited for.
 
     A host on which a guest has arrived meanwhile, or that is recovered, is drained again.
-
-    :param here: the machine of this conductor, for messages
     """
     plan = maintenances.lock(tx, uuid)
     row = maintenances.lock_host(tx, key)
@@ -84,6 +83,7 @@ def take(
     if is_leased:
         return None
     if plan.hook not in settings.hooks:
+        here = socket.gethostname()
         return _await_hook(tx, row, f"[maintenance] hooks of the conductor on {here} has no {plan.hook}", settings, now)
     if row.host.startswith("-"):
         return draining.fail(tx, row, "its name begins with '-': the hook would take it for an option", now)

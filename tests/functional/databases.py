@@ -13,6 +13,8 @@ from alembic.runtime.migration import MigrationContext
 from oslo_config import cfg
 from oslo_db import options
 
+from fleet.db.connection import limits
+from fleet.db.connection.options import USUAL
 from fleet.db.engine.database import Database
 from fleet.db.schema import migration
 from fleet.db.tables import models
@@ -39,9 +41,8 @@ def differences(database: Database) -> list[object]:
 
 def url_of(database: Database) -> sa.URL:
     """The URL without the limits of this engine's connections: others have those of their own options."""
-    limits = ["connect_timeout", "read_timeout", "write_timeout", "options", "tcp_user_timeout"]
-    keepalives = [f"keepalives_{each}" for each in ("idle", "interval", "count")]
-    return database.engine.url.difference_update_query([*limits, *keepalives])
+    url = database.engine.url
+    return url.difference_update_query(limits.limits(url.set(query={}), USUAL))
 
 
 @contextlib.contextmanager

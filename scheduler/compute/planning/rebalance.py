@@ -53,12 +53,10 @@ def run(
     columns = columns_of.read(ground, conf, goal.kind in (BALANCE, UNDO_SKEW), goal.room_for)
     until = goals.deadline((_BESIDE_PROOFS if goal.promised else _SEARCHING) * goal.limit_s)
     best: _Found | None = None
-    measured: goals.Measured | None = None
+    tick("searching")
+    # Its bounds hold: what is refused in one order of moves, and forbidden then, bounds not all plans.
+    wanted, measured = goals.search(columns, goal, until)
     for number in range(_ROUNDS):
-        tick("searching")
-        wanted, measured_now = goals.search(columns, goal, until)
-        # What was refused in one order of moves is no bound of all plans: those of the first round hold.
-        measured = measured or measured_now
         planned = steps.moves_to(columns, wanted.at, goal.most_moves, _purpose(columns, goal, wanted.at))
         tick("checking")
         accepted = steps.checked(ground, columns, planned.moves)
@@ -70,8 +68,9 @@ def run(
         if not (found.refused or full) or number == _ROUNDS - 1 or goals.deadline(0) > until:
             break
         columns = _without(columns, _destinations(columns, wanted.at, planned.moves, found.refused), full)
+        tick("searching")
+        wanted, _measured = goals.search(columns, goal, until)
     assert best is not None, "there is a first round"
-    assert measured is not None, "there is a first round"
     columns, wanted = best.columns, best.wanted
     useful = _useful(columns, goal, best.moves)
     demands = _demands(columns, anew or request_of) if goal.promised else {}
@@ -158,7 +157,7 @@ def _destinations(
     columns: Columns, at: numpy.ndarray, moves: Sequence[Move], refused: Collection[str]
 ) -> Mapping[int, int]:
     """Return by refused guest the host that it cannot go to: that of its move, or, if it was left out of these, ``at``."""
-    number_of = {each.uuid: number for number, each in enumerate(columns.guests)}
+    number_of = _numbers(columns)
     tried = {each.instance_uuid: columns.row_of[each.destination] for each in moves}
     return {number_of[uuid]: tried.get(uuid, int(at[number_of[uuid]])) for uuid in refused}
 
@@ -197,11 +196,16 @@ def _useful(columns: Columns, goal: Goal, moves: Sequence[Move]) -> list[Move]:
 
 
 def _at(columns: Columns, moves: Sequence[Move]) -> numpy.ndarray:
-    number_of = {each.uuid: number for number, each in enumerate(columns.guests)}
+    number_of = _numbers(columns)
     at = columns.problem.start.copy()
     for each in moves:
         at[number_of[each.instance_uuid]] = columns.row_of[each.destination]
     return at
+
+
+def _numbers(columns: Columns) -> Mapping[str, int]:
+    """Return the numbers of the guests, by uuid."""
+    return {each.uuid: number for number, each in enumerate(columns.guests)}
 
 
 def _demands(columns: Columns, request_of: RequestOf) -> dict[str, Demand | errors.FleetError]:

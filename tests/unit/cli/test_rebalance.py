@@ -179,7 +179,7 @@ class Restarting(Moves):
 
 
 def test_a_conductor_that_starts_anew_ends_no_run() -> None:
-    """Moves go on without it. What it may not have heard is said again: here the confirmations."""
+    """Moves need no conductor to end. The command repeats the confirmations that no conductor has answered."""
     conductor = Restarting({2, 3, 7, 8})
     run = run_of(conductor, "a", "b", cold={"a", "b"})
     run.run(60)
