@@ -17,6 +17,7 @@ from oslo_config import cfg
 
 from fleet.client import argument_types, connection
 from fleet.client.calls import Calls
+from fleet.telemetry import process_memory
 from fleet_cli.base import application
 from fleet_cli.base.output import plain_output
 from fleet_cli.command_list import ALIASES, COMMANDS, TOPICS
@@ -83,6 +84,7 @@ class FleetApp(application.Application):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    process_memory.collect_rarely()
     with plain_output.installed():
         return FleetApp().run(list(sys.argv[1:] if argv is None else argv))
 

@@ -2,8 +2,8 @@
 """The hosts that pass one request, with their scores, kept up to date as hosts change.
 
 Called by the modules beside it. A host changes because an earlier instance of the same request was placed on it, or,
-between two requests with the same cache key, because the feed or a booking changed its row. In both cases only the
-changed rows are judged again.
+between two requests with the same cache key, because the feed or a booking changed its row, or one of them leaves the
+host out. In all cases only the changed rows are judged again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy
 
 from scheduler.engine import filtering
 from scheduler.engine.filtering import ABSENT, PASSED, Drop, Tally
+from scheduler.engine.hosts import restriction
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.names import Wire
 from scheduler.engine.plugins import BaseHostFilter, follows_picks, may_revive
@@ -66,6 +67,8 @@ class Evaluation:
         self._scores = Scores()
         #: Filters that let every host pass, whatever an instance is placed on.
         self._silent: frozenset[BaseHostFilter] = frozenset()
+        #: The last request left hosts out.
+        self._leaves_out = False
         #: Rows to judge again though the table has not changed: picks of a request counted on them.
         self._stale: list[int] = []
         #: The rows that passed, if that was computed.
@@ -123,7 +126,8 @@ class Evaluation:
         known, now = epoch == hosts.epoch, weighers.of_fleet(prepared, hosts)
         # A table that has fewer rows than before was sorted, so every row is another one.
         follows = known and fleet == now and len(hosts) >= max(WORTH_FOLLOWING, len(self.dropped_by))
-        rows = self._changed(hosts, version) if follows else None
+        before, self._leaves_out = self._leaves_out, restriction.is_restricted(prepared.request)
+        rows = self._changed(hosts, version, allowed, before or self._leaves_out) if follows else None
         if rows is None or len(hosts) - _COST_OF_ONE * len(rows) < WORTH_FOLLOWING:
             self._judge_all(prepared, hosts, allowed, known)
         elif len(rows):
@@ -141,13 +145,17 @@ class Evaluation:
         self._dropped, self.considered, self._alive = result.dropped, result.considered, None
         self._scores.weigh(prepared, self.alive(hosts), len(hosts), known)
 
-    def _changed(self, hosts: Candidates, version: int) -> numpy.ndarray:
+    def _changed(self, hosts: Candidates, version: int, allowed: numpy.ndarray, leaves_out: bool) -> numpy.ndarray:
+        """:param leaves_out: False if this request and the last one leave no host out"""
         if len(hosts) > len(self.dropped_by):
             more = len(hosts) - len(self.dropped_by)
             self.dropped_by = numpy.pad(self.dropped_by, (0, more), constant_values=ABSENT)
             self._scores.grow(len(hosts))
         changed = hosts.changed_rows(version)
-        return numpy.union1d(changed, numpy.array(self._stale, dtype=numpy.intp)) if self._stale else changed
+        stale = numpy.array(self._stale, dtype=numpy.intp)
+        if leaves_out:
+            stale = numpy.append(stale, numpy.flatnonzero(allowed != (self.dropped_by != ABSENT)))
+        return numpy.union1d(changed, stale) if len(stale) else changed
 
     # -- between two instances --------------------------------------------------------------------------------------
 

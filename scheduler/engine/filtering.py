@@ -68,7 +68,8 @@ class Round:
     :param alive: True where ``dropped_by`` is PASSED; ``count`` is how many those are
     :param dropped: per filter, how many of the hosts ``considered`` it dropped first
     :param looked: the filters that judged these hosts
-    :param silent: the filters that let every host pass, whatever an earlier instance of the request was placed on
+    :param silent: the filters that let every host of the table pass, whatever an earlier instance of the request was
+        placed on; none if few hosts were asked about alone
     """
 
     dropped_by: numpy.ndarray
@@ -115,7 +116,8 @@ def run(
             if mask is not None:  # None: the filter is left out, and what it has written with it
                 hosts.limits.end()
         if mask is None:
-            result.silent.append(each)
+            if few is None:
+                result.silent.append(each)
             continue
         result.looked.append(each)
         kept = result.alive & mask

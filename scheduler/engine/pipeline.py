@@ -39,6 +39,7 @@ class Pipeline:
     :param lottery: draw a host by chance, with the scores as chances, in place of the best
     :param shuffle_best_same_weighed_hosts: put hosts that share the highest score in random order
     :param alternates: number of runners-up for each instance
+    :param claim_limits: True to give the limits of a claim with each pick and alternate
     :param explain_refusal: makes the reason when hosts run out
     :param watch: calls the plugins
     """
@@ -50,6 +51,7 @@ class Pipeline:
     host_subset_size: int = 1
     shuffle_best_same_weighed_hosts: bool = False
     alternates: int = 0
+    claim_limits: bool = True
     lottery: bool = False
     watch: PluginWatch = dataclasses.field(default_factory=PluginWatch)
 
@@ -89,8 +91,8 @@ class Pipeline:
 
     @functools.cached_property
     def limiting(self) -> Sequence[tuple[int, ColumnFilter]]:
-        """The column filters that set claim limits, with their positions."""
-        return setting_limits(self.filters)
+        """The column filters that set claim limits, with their positions; none if no pick needs them."""
+        return setting_limits(self.filters) if self.claim_limits else ()
 
 
 def prepare(
@@ -110,7 +112,8 @@ def prepare(
     weighers = pipeline.weighers
     if pipeline.domain.defaults.plugin_life == "request":
         filters, weighers = [_of_request(each) for each in filters], [_of_request(each) for each in weighers]
-    is_cached = pipeline.cacheable and not restriction.is_restricted(request)
+    # What is kept of few named hosts would be of no use to the requests that name none.
+    is_cached = pipeline.cacheable and not restriction.is_named(request)
     return PreparedRequest(
         request,
         filters,

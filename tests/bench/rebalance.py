@@ -14,6 +14,7 @@ from collections.abc import Callable
 from fleet.db.feed.feed import Changes
 from fleet.objects.rebalance import BALANCE, FREE_HOSTS, MAKE_ROOM, UNDO_SKEW, Goal
 from fleet.objects.whatif import Demand
+from fleet.telemetry import process_memory
 from scheduler.compute.planning import rebalance
 from tests import factories
 from tests.bench import figures, waves
@@ -27,6 +28,7 @@ _SHAPES = ((64, 256), (96, 384), (64, 512))
 
 
 def run() -> None:
+    process_memory.collect_rarely()  # as the program fleet does
     for hosts, share in _FLEETS:
         state, sizes, where = waves.fleet(hosts, share, most=8)
         requests = {uuid: waves.request(uuid, sizes[uuid], where[uuid]) for uuid in sizes}

@@ -9,6 +9,7 @@ import time
 from fleet.db.feed.feed import Changes
 from fleet.objects.waves import WavesGoal
 from fleet.objects.whatif import Demand
+from fleet.telemetry import process_memory
 from scheduler.compute.planning import waves
 from tests import factories
 from tests.bench import figures
@@ -21,6 +22,7 @@ _SIZES = (2, 4, 4, 8, 8, 12)
 
 
 def run() -> None:
+    process_memory.collect_rarely()  # as the program fleet does
     for hosts, at_a_time, share in _FLEETS:
         state, sizes, where = fleet(hosts, share)
         began, processor = time.perf_counter(), time.process_time()

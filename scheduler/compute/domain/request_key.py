@@ -16,18 +16,19 @@ def request_key(request: RequestSpec) -> Hashable | None:
     """Return the parts of the request that a cacheable plugin may read, as one value; None if it must not be cached.
 
     The parts are the flavor with its extra specs, the amounts that an instance takes, the image and its properties, project
-    and user, availability zone, NUMA topology, PCI requests, bridges, and rules that name hosts. A request with hints, a
-    group, failed attempts or the processor of a running guest has no key: its answer depends on other instances, or it is
-    rare.
+    and user, availability zone, NUMA topology, PCI requests, bridges, rules that name hosts, and the processor of a guest
+    that moves while it runs. The hosts that the request names or leaves out are no part of it. A request with hints, a
+    group or failed attempts has no key: its answer depends on other instances, or it is rare.
     """
     retried = request.retry is not None and request.retry.hosts
     grouped = request.group_policies or request.group_hosts or request.group_members
-    if retried or request.scheduler_hints or grouped or request.guest_cpu is not None:
+    if retried or request.scheduler_hints or grouped:
         return None
     rules = request.group_rules
     if rules and any(rule.policy not in group_rule.OF_HOSTS for rule in rules):
         return None
     flavor, image, instance, parts = request.flavor, request.image, request.instance, wanted(request)
+    cpu = request.guest_cpu
     return (
         (flavor.id, flavor.name, flavor.flavorid, flavor.vcpus, flavor.memory_mb),
         (flavor.root_gb, flavor.ephemeral_gb, flavor.swap),
@@ -38,6 +39,7 @@ def request_key(request: RequestSpec) -> Hashable | None:
         parts.key() if parts else None,
         frozenset(instance.bridges) if instance.bridges else None,
         frozenset(rules) if rules else None,
+        (cpu.vendor, frozenset(cpu.features)) if cpu is not None else None,
     )
 
 

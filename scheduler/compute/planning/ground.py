@@ -115,6 +115,8 @@ class Ground:
         A member that has another place beside is being moved, so no plan moves it: both its places stay.
         """
         request = RequestSpec.from_wire(demand.request_spec, demand.filter_properties)
+        if not request.group_members and not request.group_places:
+            return request
         staying = {uuid for uuid, host in request.group_places if self._host_of.get(uuid) != host}
         places = frozenset(pair for pair in request.group_places if pair[0] in staying)
         told = {host for _uuid, host in request.group_places}
@@ -134,9 +136,12 @@ def _rests(row: ShownInstance) -> bool:
 
 
 def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
-    """Return a pipeline with the same filters, whose weighers prefer the fullest host, and without alternates."""
+    """Return a pipeline for plans: with the same filters, and weighers that prefer the fullest host.
+
+    Picks have no alternates and no claim limits, which no plan reads.
+    """
     weighers = cast("Sequence[BaseHostWeigher]", (RAMWeigher(-1.0), CPUWeigher(-1.0)))
-    return dataclasses.replace(asked, weighers=weighers, alternates=0)
+    return dataclasses.replace(asked, weighers=weighers, alternates=0, claim_limits=False)
 
 
 def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = ()) -> Decision:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 import numpy
@@ -93,6 +94,8 @@ class _Planner:
         self._guests: dict[str, Movable] = {}
         #: Guests by the host where the moves so far have brought them.
         self._there: dict[str, list[Movable]] = collections.defaultdict(list)
+        #: The order of hosts by what is on them: the emptiest first.
+        self._sizes: dict[str, tuple[int, int, str]] = {}
         #: Guests that stay where they are.
         self._resting: dict[str, list[Movable]] = collections.defaultdict(list)
         self._left = list(dict.fromkeys(goal.hosts))
@@ -112,6 +115,7 @@ class _Planner:
             if reason:
                 self._stuck[host] = reason
         self._left = [host for host in self._left if host not in self._stuck]
+        self._sizes = {host: self._size(host) for host in self._left}
         guests = sum(len(self._there[host]) for host in self._left)
         names, use = fleet.read(readings.host_names), fleet.read(readings.utilization)
         free = fleet.read(self._ground.free)
@@ -159,13 +163,14 @@ class _Planner:
         """
         hosts: list[str] = []
         moves: list[Move] = []
+        taking: set[str] = set()
         waiting = set(self._left)
         # With fewer hosts in this wave, there would be one more.
         least = (len(waiting) - 1) % self._most + 1 if self._is_frugal else self._goal.at_a_time
-        for host in sorted(set(self._left).difference(needed), key=self._size):
+        for host in sorted(set(self._left).difference(needed), key=self._sizes.__getitem__):
             if len(hosts) == self._goal.at_a_time:
                 break
-            made = self._emptied(places, host, hosts, moves)
+            made = "takes guests of this wave" if host in taking else self._emptied(places, host, hosts)
             if isinstance(made, str):
                 refused[host] = made
                 continue
@@ -175,6 +180,7 @@ class _Planner:
                 break
             hosts.append(host)
             moves += made
+            taking.update(each.destination for each in made)
         return hosts, moves
 
     def _shorten(self, hosts: list[str], moves: list[Move], before: Set[str]) -> str:
@@ -216,10 +222,8 @@ class _Planner:
         there = self._there[host]
         return sum(each.request.memory_mb for each in there), len(there), host
 
-    def _emptied(self, places: _Places, host: str, wave: Sequence[str], before: Sequence[Move]) -> list[Move] | str:
+    def _emptied(self, places: _Places, host: str, wave: Sequence[str]) -> list[Move] | str:
         """Find places for all guests of a host outside the wave; return why there are none, and book nothing then."""
-        if any(each.destination == host for each in before):
-            return "takes guests of this wave"
         made: list[Move] = []
         for each in sorted(
             self._there[host], key=lambda each: (-each.request.memory_mb, -each.request.vcpus, each.uuid)
@@ -234,10 +238,13 @@ class _Planner:
     def _follow(self, wave: Wave, places: _Places) -> None:
         """Put the guests of a wave where they go."""
         to = {each.instance_uuid: each.destination for each in wave.moves}
-        for host in {each.source for each in wave.moves}:
+        sources = {each.source for each in wave.moves}
+        for host in sources:
             going, self._there[host] = self._there[host], []
             for each in going:
                 self._there[to[each.uuid]].append(dataclasses.replace(each, host=to[each.uuid]))
+        for host in self._sizes.keys() & sources.union(to.values()):
+            self._sizes[host] = self._size(host)
         self._moves = {each.instance_uuid: each for each in joined([*self._moves.values(), *wave.moves])}
         places.follow(wave, self._changed_by(wave))
 
@@ -263,31 +270,31 @@ class _Places:
     """Places for the guests of a wave: on hosts that have had their turn or need none, and only then on the others.
 
     Two copies of the fleet have the same bookings: ``near`` with the hosts whose turn is still to come disabled, and
-    ``far``.
+    ``far``, which most waves do not ask.
     """
 
     def __init__(self, ground: Ground, fleet: CopiedFleet, left: Collection[str]) -> None:
         waiting, state = frozenset(left), ground.state
         services = [changed(each, disabled=True) if each.host in waiting else each for each in state.services]
-        self._near = ground.copy(dataclasses.replace(state, services=services))
-        self._far = fleet
+        near = ground.copy(dataclasses.replace(state, services=services))
         #: Of the near copy: in the first wave of the whole fleet there is none.
-        self._has_near = bool(self._near.hosts_up())
+        self._has_near = bool(near.hosts_up())
+        self._near, self._far = _Followed(near), _Followed(fleet)
 
     def take(self, guest: Movable, wave: Sequence[str]) -> Move | str:
         """Find and book a host outside the wave. Return why no host passes, if none does."""
-        decided, other = elsewhere(self._near, guest) if self._has_near else None, self._far
+        decided, other = elsewhere(self._near.now(), guest) if self._has_near else None, self._far
         if decided is None or not decided.complete:
-            decided, other = elsewhere(self._far, guest, wave), self._near
+            decided, other = elsewhere(self._far.now(), guest, wave), self._near
         if not decided.complete:
             return decided.reason
-        other.book(decided)
+        other.later(functools.partial(CopiedFleet.book, decision=decided))
         return as_move(guest, decided.picks[0].key[0], f"empty {guest.host}")
 
     def release(self, moves: Iterable[Move]) -> None:
         for each in moves:
-            self._near.release(each.instance_uuid)
-            self._far.release(each.instance_uuid)
+            for fleet in (self._near, self._far):
+                fleet.later(functools.partial(CopiedFleet.release, instance_uuid=each.instance_uuid))
 
     def follow(self, wave: Wave, changed: Changes) -> None:
         """Make a wave's moves, and give its hosts guests again.
@@ -295,10 +302,29 @@ class _Places:
         :param changed: the rows of its hosts and guests
         """
         self.release(wave.moves)
-        near = [each for each in changed.services if each.host in wave.hosts]
-        self._near.change(lambda cache: cache.apply(dataclasses.replace(changed, services=near)))
-        self._far.change(lambda cache: cache.apply(changed))
+        had_turn = [each for each in changed.services if each.host in wave.hosts]
+        near = dataclasses.replace(changed, services=had_turn)
+        self._near.later(lambda fleet: fleet.change(lambda cache: cache.apply(near)))
+        self._far.later(lambda fleet: fleet.change(lambda cache: cache.apply(changed)))
         self._has_near = True
+
+
+class _Followed:
+    """A copy of the fleet whose changes are made when it is asked: there may be none that asks."""
+
+    def __init__(self, fleet: CopiedFleet) -> None:
+        self._fleet = fleet
+        self._due: list[Callable[[CopiedFleet], object]] = []
+
+    def later(self, change: Callable[[CopiedFleet], object]) -> None:
+        self._due.append(change)
+
+    def now(self) -> CopiedFleet:
+        """Return the copy with all changes made."""
+        for change in self._due:
+            change(self._fleet)
+        self._due.clear()
+        return self._fleet
 
 
 def _most_at_once(

@@ -20,10 +20,15 @@ def is_forced(request: Request) -> bool:
     return bool(request.force_hosts or request.force_nodes)
 
 
+def is_named(request: Request) -> bool:
+    """Return True if the request names the hosts to choose among."""
+    named = request.requested_hosts or request.requested_nodes
+    return is_forced(request) or bool(named) or request.within_hosts is not None
+
+
 def is_restricted(request: Request) -> bool:
     """Return True if the request names any hosts, or excludes some."""
-    named = request.ignore_hosts or request.ignore_nodes or request.requested_hosts or request.requested_nodes
-    return is_forced(request) or bool(named) or request.within_hosts is not None
+    return is_named(request) or bool(request.ignore_hosts or request.ignore_nodes)
 
 
 def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:

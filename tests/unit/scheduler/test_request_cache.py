@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fleet import errors
 from fleet.objects import RequestSpec
 from fleet.objects.flavor_mix import Counts, FlavorMix, Shape
+from fleet.objects.guest_cpu import GuestCpu
 from scheduler.compute import filters, weights
 from scheduler.compute.domain.request_key import request_key
 from scheduler.compute.drivers.host_manager import HostManager
@@ -68,6 +69,17 @@ GROUPS: dict[tuple[str, str], Any] = {
 #: TrustedFilter asks a service, and is not cacheable.
 FILTERS = [each for each in filters.all_filters() if each is not filters.TrustedFilter]
 WEIGHERS = weights.all_weighers()
+#: Of one request after the other: hosts that it names or leaves out. Few are asked about alone.
+RESTRICTIONS: list[dict[str, Any]] = [
+    {},
+    {"ignore_hosts": ("h0", "H2")},
+    {"ignore_nodes": (("h1", "h1"),)},
+    {"within_hosts": ("h0", "h1", "h3")},
+    {"requested_hosts": ("h3",)},
+    {"guest_cpu": GuestCpu("intel")},
+    {"force_hosts": ("h1", "h2")},
+    {"guest_cpu": GuestCpu("amd"), "ignore_hosts": ("h0",)},
+]
 ALWAYS = (filters.ComputeFilter, filters.RamFilter, filters.NumInstancesFilter)
 HOSTS = [f"h{number}" for number in range(6)]
 
@@ -295,7 +307,7 @@ def _follow_and_compare(changes: list[tuple[str, str, int]], chosen: Sequence[ty
             hint = AggregateHint(1, "aggregate1", (host,), metadata(amount))
             manager.hint(lambda known, hint=hint: known.hint_aggregates([hint]))  # type: ignore[misc]
         manager.refresh()
-        asked = request(amount, 1 + number % 3)
+        asked = dataclasses.replace(request(amount, 1 + number % 3), **RESTRICTIONS[number % len(RESTRICTIONS)])
         # Uuids of its own for each request: asking again for the same instance would void its former booking.
         uuids = tuple(factories.uuid(9000 + 10 * number + place) for place in range(asked.num_instances))
         asked = dataclasses.replace(asked, instance_uuids=uuids)
@@ -350,6 +362,27 @@ def test_only_changed_hosts_are_asked_about_again(each: Counting, expected: list
         hosts = cache.candidates(factories.NOW_S)
         decide(pipeline, prepare(pipeline, factories.request()), hosts, random.Random(1), cache=cached)
     assert expected == each.asked
+
+
+def test_a_filter_that_lets_few_hosts_pass_is_asked_about_the_others() -> None:
+    """A request leaves two of twenty hosts, which all pass; the next request with the same key leaves others."""
+
+    class Even(Counting):
+        cacheable = True
+
+        def mask(self, hosts: Candidates, request: RequestSpec) -> Any:
+            self.asked.append(len(hosts))
+            mask = hosts.column("vcpus_used") % 2 == 0
+            return None if mask.all() else mask
+
+    each = Even()
+    hosts = factories.candidates(*[factories.node(f"n{number:02}", vcpus_used=number) for number in range(20)])
+    pipeline, cached, picked = factories.pipeline([each]), RequestCache(), []
+    for ignored in ({number for number in range(20) if number not in (0, 2)}, {0}):
+        asked = factories.request(ignore_hosts=[f"n{number:02}" for number in ignored])
+        made = decide(pipeline, prepare(pipeline, asked), hosts, random.Random(1), cache=cached)
+        picked += [pick.key[0] for pick in made.picks]
+    assert (["n00", "n02"], [2, 19]) == (picked, each.asked)
 
 
 def test_instances_of_a_request_are_judged_together() -> None:

@@ -37,12 +37,8 @@ class Shapes:
 
     def of(self, request: RequestSpec, hosts: Candidates) -> int:
         alone = without_group(request)
-        cpu = alone.guest_cpu
-        key = request_key(dataclasses.replace(alone, guest_cpu=None) if cpu is not None else alone)
-        # Hosts that the request leaves out, and the processor that the guest sees, are no part of the key.
-        seen = (cpu.vendor, tuple(cpu.features)) if cpu is not None else None
-        only = alone.within_hosts, alone.requested_hosts, alone.requested_nodes
-        whole = None if key is None else (key, alone.ignore_hosts, only, seen)
+        key, only = request_key(alone), (alone.within_hosts, alone.requested_hosts, alone.requested_nodes)
+        whole = None if key is None else (key, alone.ignore_hosts, only)  # a key says nothing of hosts
         known = self._known.get(whole) if whole is not None and self._asked.cacheable else None
         if known is not None:
             return known
