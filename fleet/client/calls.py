@@ -32,6 +32,10 @@ class CommandFailed(Exception):
     """A failure as one line for the user."""
 
 
+class Unreachable(CommandFailed):
+    """Nobody accepts a connection, so no request was sent."""
+
+
 class AnswerLost(oslo_messaging.MessagingTimeout):  # type: ignore[misc]
     """A request may have arrived, and its answer did not. The message is for the user."""
 

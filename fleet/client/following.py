@@ -5,28 +5,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from fleet import move_states, states, volume_states
-from fleet.client import pages
+from fleet.client import pages, patience
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.json_codec import JSONObject
-from fleet.objects.answers.instances import MigrationView
+from fleet.objects.answers.instances import BriefInstance, MigrationView
 
 #: Instances in one call, with brief records: the answer stays much smaller than a message may be.
 _BATCH = 500
 #: Volumes in one call. Users choose how much is stored with each: the largest volumes are then less than an answer may have.
 _VOLUMES = 100
 _SHORTEST_S, _LONGEST_S = 0.1, 1.0
+Seen = TypeVar("Seen")
 
 
 def _looks(
-    timeout_s: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
-) -> Iterator[None]:
-    """Yield once for each look, with longer and longer pauses between them, until the time is over."""
+    look: Callable[[], Seen],
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Seen]:
+    """Yield what each look returns, with longer and longer pauses between them, until the time is over.
+
+    A look without an answer is repeated as long as there is time, for two minutes at most.
+    """
     deadline, pause = clock() + timeout_s, _SHORTEST_S
     while True:
-        yield
+        yield patience.patiently(look, clock, sleep, patient_s=min(patience.PATIENT_S, deadline - clock()))
         if clock() >= deadline:
             return
         sleep(min(pause, max(deadline - clock(), 0)))
@@ -86,9 +94,8 @@ def power(conductor: Calls, uuids: Iterable[str], timeout_s: float) -> list[str]
 def _left(conductor: Calls, uuids: Iterable[str], is_left: Callable[[Record], bool], timeout_s: float) -> list[str]:
     """Wait until ``is_left`` is False for each instance, or ``timeout_s`` is over; return those that are left."""
     pending = list(uuids)
-    for _ in _looks(timeout_s):
-        found = look(conductor, pending)
-        pending = [uuid for uuid in pending if is_left(found[uuid])]
+    for found in _looks(lambda: look(conductor, pending), timeout_s):
+        pending[:] = [uuid for uuid in pending if is_left(found[uuid])]
         if not pending:
             break
     return pending
@@ -116,14 +123,17 @@ def drain(
     coming = {each["uuid"]: each["attempt"] for each in building if each["task_state"] == states.PLACING}
     placed = _unplaced_moves(conductor, host)
     before = None
-    for _ in _looks(timeout_s, clock, sleep):
-        placed = _unplaced_moves(conductor, host, placed)
+
+    def read() -> tuple[dict[str, MigrationView], list[MigrationView], dict[str, Record], list[BriefInstance]]:
+        still = _unplaced_moves(conductor, host, placed)
         # In this order: a move that has a destination since is among the moves to it.
-        arriving = _moves_to(conductor, host)
-        moved = [each["instance_uuid"] for each in (*arriving, *placed.values())]
+        to = _moves_to(conductor, host)
+        moved = [each["instance_uuid"] for each in (*to, *still.values())]
         found = look(conductor, [*coming, *moved])
+        return still, to, found, pages.brief_instances(conductor.operator, {"host": host})
+
+    for placed, arriving, found, there in _looks(read, timeout_s, clock, sleep):
         coming = {uuid: attempt for uuid, attempt in coming.items() if _is_placed(found[uuid], attempt)}
-        there = pages.brief_instances(conductor.operator, {"host": host})
         under_way: list[Record] = [each for each in there if not ended(each) or each["task_state"]]
         if moving:
             under_way = [each for each in under_way if each["task_state"] in tasks]
@@ -163,8 +173,7 @@ def _unplaced_moves(
 def moves(conductor: Calls, uuids: Iterable[str], timeout_s: float) -> tuple[list[MigrationView], list[MigrationView]]:
     """Wait until these moves have ended; return ended ones, and those left after ``timeout_s``."""
     wanted = list(uuids)
-    for _ in _looks(timeout_s):
-        found = conductor.operator.list_migrations(filters={"uuids": wanted})
+    for found in _looks(lambda: conductor.operator.list_migrations(filters={"uuids": wanted}), timeout_s):
         late = [each for each in found if each["status"] in move_states.UNDER_WAY]
         if not late:
             break
@@ -187,11 +196,14 @@ def volumes(
     :param on_look: called with them after each look
     """
     wanted = list(uuids)
-    for _ in _looks(timeout_s):
-        found: list[Record] = []
-        for part in _parts(wanted, _VOLUMES):
-            listed = {each["uuid"]: each for each in conductor.operator.call(method, filters={"uuids": part})}
-            found += [listed.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in part]
+
+    def listed() -> list[Record]:
+        parts = _parts(wanted, _VOLUMES)
+        found = [each for part in parts for each in conductor.operator.call(method, filters={"uuids": part})]
+        known = {each["uuid"]: each for each in found}
+        return [known.get(uuid) or {"uuid": uuid, "status": volume_states.DELETED} for uuid in wanted]
+
+    for found in _looks(listed, timeout_s):
         on_look(found)
         if all(map(is_over, found)):
             break
@@ -217,8 +229,7 @@ def follow(
     :param on_look: called with the builds on their way, after each look
     """
     pending = list(uuids)
-    for _ in _looks(timeout_s, clock, sleep) if pending else ():
-        found = look(conductor, pending)
+    for found in _looks(lambda: look(conductor, pending), timeout_s, clock, sleep) if pending else ():
         for instance in found.values():
             if ended(instance):
                 on_end(instance)

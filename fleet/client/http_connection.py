@@ -14,7 +14,7 @@ import oslo_messaging
 import requests
 import urllib3
 
-from fleet.client.calls import AnswerLost, Calls, CommandFailed
+from fleet.client.calls import AnswerLost, Calls, CommandFailed, Unreachable
 from fleet.json_codec import JSONMapping, JSONObject
 from fleet.objects.answers.instances import AcceptedRequest
 from fleet.rpc import batch_answers
@@ -132,7 +132,7 @@ class HttpConnection(Calls):
         except requests.RequestException as failure:
             if _may_have_arrived(failure):
                 raise AnswerLost(f"the connection to {self._url} was lost: {_plain(failure)}") from None
-            raise CommandFailed(f"{self._url} cannot be reached: {_plain(failure)}") from None
+            raise Unreachable(f"{self._url} cannot be reached: {_plain(failure)}") from None
         # keystonemiddleware, too, has a key "error".
         if not isinstance(said, dict) or not ("result" in said or isinstance(said.get("error"), str)):
             raise self._refusal(answer.status_code, said, answer.headers.get("WWW-Authenticate", ""))

@@ -17,13 +17,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from fleet import errors, move_states, states
-from fleet.client import pages, ways
+from fleet.client import pages, patience, ways
 from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.answers.instances import BriefInstance, MigrationView
 
 _PAUSE_S = 0.5
 _OFFLOAD = "shelve_offload_instance"
+#: No conductor has answered the request for a move.
+_UNSURE = "unsure"
 
 
 @dataclasses.dataclass
@@ -95,6 +97,8 @@ class Emptying:
         #: By instance, why it cannot leave while it runs; "" if it can.
         self._obstacles: dict[str, str] = {}
         self._seen: set[str] = set()
+        #: How many of those have left.
+        self._gone = 0
 
     def obstacles(self) -> list[tuple[str, str]]:
         """Return the name of each instance that is to move, and why it cannot leave while it runs; "" if it can.
@@ -113,14 +117,14 @@ class Emptying:
         """Move the instances until all have left or cannot leave, the time is over, or the host falls silent or is back."""
         deadline = self._clock() + timeout_s
         while True:
-            look = self._look()
+            look = patience.patiently(self._look, self._clock, self._sleep, lambda: self._tell(patience.SILENCE))
             busy = {each["instance_uuid"] for each in (*look.moving, *look.finished)} | look.offloading.keys()
             self._seen |= {each["uuid"] for each in look.movable} | busy
             waiting = [each for each in look.movable if each["uuid"] not in self._asked]
             still = busy | {each["uuid"] for each in look.movable} | set(look.left) | set(self._refused)
-            gone = len(self._seen - still)
+            self._gone = gone = len(self._seen - still)
             doing = ", ".join(sorted(f"{_short(each)} {each['status']}" for each in look.moving)[: self._at_a_time])
-            self._on_progress(gone, len(self._seen), doing)
+            self._tell(doing)
             if not (busy or waiting):
                 return Result(gone, {**look.left, **self._refused})
             stopped = self._why_stopped(look) if waiting else ""
@@ -130,9 +134,12 @@ class Emptying:
                 not_begun = {each["uuid"]: "is not begun" for each in waiting}
                 return Result(gone, {**look.left, **self._refused, **late, **not_begun}, stopped)
             for move in look.finished:
-                self._ask(move["instance_uuid"], "confirm_resize")
+                self._confirm(move)
             self._begin(waiting[: max(self._at_a_time - len(busy), 0)])
             self._sleep(_PAUSE_S)
+
+    def _tell(self, doing: str) -> None:
+        self._on_progress(self._gone, len(self._seen), doing)
 
     def _why_stopped(self, look: Look) -> str:
         """Return why nothing more may be begun in the way of this run, and what to do; "" if it goes on."""
@@ -186,6 +193,8 @@ class Emptying:
             return f"{name} is {instance['vm_state'].upper()}"
         if self._asked.get(instance["uuid"]) == _OFFLOAD:
             return f"{name} stays: it was unshelved"
+        if self._asked.get(instance["uuid"]) == _UNSURE:
+            return f"{name} stays, or its move has begun: {patience.SILENCE} when it was asked for"
         move = ended.get(self._asked.get(instance["uuid"], ""))
         if move is not None:
             failure = move.get("failure")
@@ -193,33 +202,55 @@ class Emptying:
         return ""
 
     def _begin(self, next_ones: Sequence[BriefInstance]) -> None:
-        if self._evacuates:
-            for each in next_ones:
-                self._ask(each["uuid"], "evacuate_instance")
-            return
-        self._learn([each["uuid"] for each in next_ones if each["vm_state"] != states.SHELVED])
+        if not self._evacuates:
+            self._learn([each["uuid"] for each in next_ones if each["vm_state"] != states.SHELVED])
         for each in next_ones:
-            obstacle = self._obstacles.get(each["uuid"])
-            if each["vm_state"] == states.SHELVED:
-                self._ask(each["uuid"], _OFFLOAD)
-            elif not obstacle:
-                self._ask(each["uuid"], "live_migrate_instance")
-            elif self._cold:
-                self._ask(each["uuid"], "migrate_instance")
-            else:
+            method = self._way(each)
+            if method is None:
+                obstacle = self._obstacles[each["uuid"]]
                 self._refused[each["uuid"]] = f"{each['name']} {obstacle}: --cold moves it switched off"
+            elif not self._ask(each["uuid"], method):
+                break  # the others are asked for when a conductor answers
+
+    def _way(self, instance: BriefInstance) -> str | None:
+        """Return the call that moves an instance; None if it cannot leave while it runs, and must not leave cold."""
+        if self._evacuates:
+            return "evacuate_instance"
+        if instance["vm_state"] == states.SHELVED:
+            return _OFFLOAD
+        if not self._obstacles.get(instance["uuid"]):
+            return "live_migrate_instance"
+        return "migrate_instance" if self._cold else None
 
     def _learn(self, uuids: Sequence[str]) -> None:
         unknown = [each for each in uuids if each not in self._obstacles]
-        self._obstacles |= ways.obstacles(self._conductor, unknown)
+        self._obstacles |= patience.patiently(
+            lambda: ways.obstacles(self._conductor, unknown), self._clock, self._sleep
+        )
 
-    def _ask(self, uuid: str, method: str) -> None:
+    def _confirm(self, move: MigrationView) -> None:
+        """Confirm a cold move. It is repeated as long as the move waits for it."""
+        uuid = move["instance_uuid"]
+        self._asked[uuid] = move["uuid"]
+        try:
+            self._conductor.operator.confirm_resize(name=uuid)
+        except errors.FleetError as refusal:
+            self._refused[uuid] = refusal.message
+        except patience.AWAY:
+            return
+
+    def _ask(self, uuid: str, method: str) -> bool:
+        """Return False if no conductor has answered."""
         try:
             record = self._conductor.operator.call(method, name=uuid)
         except errors.FleetError as refusal:
             self._refused[uuid] = refusal.message
-            return
+            return True
+        except patience.AWAY:
+            self._asked[uuid] = _UNSURE
+            return False
         self._asked[uuid] = _OFFLOAD if method == _OFFLOAD else record["uuid"]
+        return True
 
 
 def _short(migration: Record) -> str:

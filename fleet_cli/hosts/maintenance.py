@@ -17,8 +17,8 @@ import oslo_messaging
 from cliff import columns
 
 from fleet import maintenance_states
-from fleet.client import argument_types, connection
-from fleet.client.calls import Calls
+from fleet.client import argument_types, connection, patience
+from fleet.client.calls import Calls, Unreachable
 from fleet.client.connection import Record
 from fleet.objects.answers.maintenances import GuestsLeft, MaintenanceHostView, ShownMaintenance
 from fleet_cli.base import command, listing
@@ -152,10 +152,10 @@ def follow(
         why = ""
         try:
             found = conductor.operator.show_maintenance(name=name)
-        except oslo_messaging.MessagingException:
+        except (oslo_messaging.MessagingException, Unreachable):
             if found is None:
                 raise
-            why = "no conductor answers"
+            why = patience.SILENCE
         of_waves = [each for each in found["hosts"] if each["wave"]]
         ended = sum(each["ended_at"] is not None for each in of_waves)
         on_look(ended, len(of_waves), why or "; ".join(waiting_for(found)[:3]))

@@ -9,19 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence, Set
 
-import oslo_messaging
-
 from fleet import errors, move_states
-from fleet.client.calls import Calls, CommandFailed
+from fleet.client import patience
+from fleet.client.calls import Calls
 from fleet.client.connection import Record
 from fleet.objects.answers.instances import MigrationView
 from fleet.objects.rebalance import Move
 
 _PAUSE_S = 0.5
-#: Failures of a call without an answer of the conductor.
-_AWAY = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure, CommandFailed)
-#: Seconds without news of the moves under way: conductors start anew in a fraction of it, and the moves go on meanwhile.
-_PATIENT_S = 120
 
 
 class MoveList:
@@ -53,7 +48,6 @@ class MoveList:
         self._sleep = sleep
         self._is_proved = is_proved
         self._step = 0
-        self._heard_at = clock()
         #: Migration → the move, while it is on its way.
         self._under_way: dict[str, Move] = {}
         self._confirmed: set[str] = set()
@@ -78,7 +72,7 @@ class MoveList:
     def run(self, timeout_s: float) -> None:
         """Make the moves. After ``timeout_s`` none begins, and those :attr:`under_way` are finished and confirmed.
 
-        :raises oslo_messaging.MessagingException, CommandFailed: no conductor has answered for some time
+        :raises oslo_messaging.MessagingException, Unreachable: no conductor has answered for some time
         """
         deadline = self._clock() + timeout_s
         while self._waiting or self._under_way:
@@ -108,7 +102,7 @@ class MoveList:
         except errors.FleetError as refusal:
             self.failed[move.instance_uuid] = refusal.message
             return
-        except _AWAY as away:
+        except patience.AWAY as away:
             self.failed[move.instance_uuid] = (
                 f"it is not known whether its move has begun ({away}): see 'fleet migration list'"
             )
@@ -117,16 +111,7 @@ class MoveList:
         self._under_way[record["uuid"]] = move
 
     def _look(self) -> None:
-        found: list[MigrationView] = []
-        if self._under_way:
-            try:
-                found = self._conductor.operator.list_migrations(filters={"uuids": list(self._under_way)})
-            except _AWAY:
-                if self._clock() - self._heard_at >= _PATIENT_S:
-                    raise
-                self._on_progress(self.done + len(self.failed), "no conductor answers")
-                return
-        self._heard_at = self._clock()
+        found = patience.patiently(self._read, self._clock, self._sleep, lambda: self._tell(patience.SILENCE))
         for each in found:
             if each["status"] == move_states.FINISHED:
                 self._confirm(each)
@@ -135,6 +120,14 @@ class MoveList:
         doing = ", ".join(
             sorted(f"{each['instance_uuid'][:8]} {each['status']}" for each in found if each["uuid"] in self._under_way)
         )
+        self._tell(doing)
+
+    def _read(self) -> list[MigrationView]:
+        if not self._under_way:
+            return []
+        return self._conductor.operator.list_migrations(filters={"uuids": list(self._under_way)})
+
+    def _tell(self, doing: str) -> None:
         self._on_progress(self.done + len(self.failed), doing)
 
     def _confirm(self, record: Record) -> None:
@@ -144,7 +137,7 @@ class MoveList:
         self._unsure.discard(record["uuid"])
         try:
             self._conductor.operator.confirm_resize(name=record["instance_uuid"])
-        except _AWAY:
+        except patience.AWAY:
             self._unsure.add(record["uuid"])
         except errors.FleetError as refusal:
             del self._under_way[record["uuid"]]

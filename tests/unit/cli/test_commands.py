@@ -14,9 +14,11 @@ from oslo_config import cfg
 
 from fleet import errors, states
 from fleet.client import connection, faults, following
+from fleet.client.calls import Unreachable
 from fleet_cli.base import build_arguments
 from fleet_cli.planning import explain
 from fleet_cli.servers import servers
+from tests.clock import Time
 from tests.unit.cli import fakes
 
 
@@ -381,6 +383,53 @@ def test_following_gives_up_in_time() -> None:
         sleep=lambda seconds: None,
     )
     assert ([slow], [quick]) == (late, ended)
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        oslo_messaging.MessagingTimeout(),
+        oslo_messaging.MessageDeliveryFailure(),
+        Unreachable("http://127.0.0.1 cannot be reached"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.parametrize(("timeout_s", "waited_s"), [(600, 120), (30, 30)])
+def test_following_goes_on_over_restarts_of_the_conductor(
+    silence: Exception, timeout_s: float, waited_s: float
+) -> None:
+    """A conductor that stays away ends it, after two minutes or when the time is over. A refusal ends it at once."""
+
+    class Away(fakes.Conductor):
+        answering = -1
+
+        def ask(self, method: str, **arguments: Any) -> Any:
+            self.answering += 1
+            if self.answering % 3:
+                raise silence
+            return [{"uuid": "a", "vm_state": states.BUILDING if self.answering < 9 else states.ACTIVE}]
+
+    class Gone(Away):
+        def ask(self, method: str, **arguments: Any) -> Any:
+            raise silence
+
+    class Refusing(Away):
+        def ask(self, method: str, **arguments: Any) -> Any:
+            raise errors.NotFound(kind="Instance", name="a")
+
+    def follow(conductor: fakes.Conductor, time: Time) -> list[str]:
+        return following.follow(conductor, ["a"], timeout_s, ended.append, time, time.sleep)
+
+    ended: list[Any] = []
+    assert ([], 1) == (follow(Away(), Time()), len(ended))
+    time = Time()
+    with pytest.raises(type(silence)):
+        follow(Gone(), time)
+    assert waited_s == pytest.approx(time.now, abs=1)
+    time = Time()
+    with pytest.raises(errors.FleetError):
+        follow(Refusing(), time)
+    assert 0 == time.now
 
 
 def test_an_instance_deleted_meanwhile_has_ended() -> None:

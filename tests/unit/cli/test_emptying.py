@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import oslo_messaging
 import pytest
 
 from fleet import errors, move_states, states
@@ -126,6 +127,36 @@ def empty(
     )  # type: ignore[arg-type]
     result = run.run(timeout_s)
     return result.gone, result.left, told
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["the request arrives", "it does not"])
+@pytest.mark.parametrize("cold", [True, False])
+def test_no_conductor_answers_for_a_while(arrives: bool, cold: bool) -> None:
+    """It is waited for. A move is asked for once: whether it has begun is seen at the next look."""
+
+    class Restarting(Host):
+        def ask(self, method: str, **arguments: Any) -> Any:
+            asked = [each for each, _arguments in self.calls].count(method)
+            if method in ("list_migrations", "confirm_resize") and asked == 1:
+                self.calls.append((method, arguments))
+                raise oslo_messaging.MessageDeliveryFailure()
+            if method in STEPS and asked == 0:
+                if arrives:
+                    super().ask(method, **arguments)
+                else:
+                    self.calls.append((method, arguments))
+                raise oslo_messaging.MessagingTimeout()
+            return super().ask(method, **arguments)
+
+    host = Restarting("a", "b", "c", bound=("a", "b", "c") if cold else ())
+    gone, left, _told = empty(host, cold=cold)
+    asked = host.asked("migrate_instance" if cold else "live_migrate_instance")
+    assert ["uuid-a", "uuid-b", "uuid-c"] == sorted(asked)
+    if arrives:
+        assert (3, {}) == (gone, left)
+    else:
+        said = "a stays, or its move has begun: no conductor answers when it was asked for"
+        assert (2, {"uuid-a": said}) == (gone, left)
 
 
 def test_a_host_that_is_up() -> None:

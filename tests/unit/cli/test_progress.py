@@ -12,6 +12,7 @@ import pytest
 from fleet import states
 from fleet.client import following, pages
 from fleet_cli.base.output import plain_output, progress
+from tests.clock import Time
 from tests.unit.cli import fakes
 
 BOOT = ["boot", "web", "--flavor", "small", "--count", "3", "--wait"]
@@ -78,9 +79,9 @@ def test_boot_interrupted(run) -> None:
 
 def test_boot_that_takes_too_long(run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Says what each build does, and fails."""
-    moments = iter([0.0, 1000.0])
-    follow = following.follow
-    monkeypatch.setattr(following, "follow", lambda *args, **more: follow(*args, **more, clock=lambda: next(moments)))
+    time, follow = Time(), following.follow
+    slow = {"clock": time, "sleep": lambda _seconds: time.sleep(100)}
+    monkeypatch.setattr(following, "follow", lambda *args, **more: follow(*args, **more, **slow))
     status, _, told = run(Slow(looks=10), *BOOT)
     assert 1 == status
     assert "After 600 s 3 builds are still under way, and go on:" in told
