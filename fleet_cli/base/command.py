@@ -19,6 +19,8 @@ from fleet_cli.base.output import moments
 
 #: Adds an argument to a parser.
 Argument = Callable[[argparse.ArgumentParser], object]
+Row = Sequence[object]
+_WITH_NULL = ("json", "yaml")
 
 
 def argument(*names: str, **options: Any) -> Argument:
@@ -92,13 +94,19 @@ class Command(_Connected, command.Command):
 class Lister(_Connected, lister.Lister):
     """Prints a table."""
 
+    def produce_output(self, parsed_args: argparse.Namespace, names: Sequence[str], rows: Iterable[Row]) -> int:
+        return super().produce_output(parsed_args, names, [_row(each, parsed_args.formatter) for each in rows])
+
 
 class ShowOne(_Connected, show.ShowOne):
     """Prints one object, a line for each field."""
 
+    def produce_output(self, parsed_args: argparse.Namespace, names: Sequence[str], row: Row) -> int:
+        return super().produce_output(parsed_args, names, _row(row, parsed_args.formatter))
+
 
 def table(names: Sequence[str], records: Iterable[Record]) -> tuple[Sequence[str], list[tuple]]:
-    """Return columns and rows for cliff; a missing value is shown as empty."""
+    """Return columns and rows for cliff. A missing value is None."""
     return names, [tuple(_shown(record.get(name)) for name in names) for record in records]
 
 
@@ -129,4 +137,9 @@ def _shown(value: object) -> object:
         return Listed(value)
     if moments.is_moment(value):
         return moments.Moment(value)
-    return "" if value is None else value
+    return value
+
+
+def _row(row: Row, formatter: str) -> Row:
+    """Return a row in which missing values are null for formats that have it, and empty in others."""
+    return row if formatter in _WITH_NULL else tuple("" if each is None else each for each in row)

@@ -53,11 +53,11 @@ def test_the_aggregates(run: Any) -> None:
     shown = json.loads(printed)
     assert (0, ["auto (paused)", "off"]) == (status, [each["mode"] for each in shown])
     assert ["h1: hot since x; h3: no guest is there", ""] == [each["why"] for each in shown]
-    assert [40.0, ""] == [each["above_mean"] for each in shown]
+    assert [40.0, None] == [each["above_mean"] for each in shown]
     conductor.answers["list_balances"] = [{**view, "looked_at": "2026-01-01T00:01:00.000Z", "hot_since": {}}]
     _status, printed, _said = run(conductor, "balance", "show", "-f", "json")
     (later,) = json.loads(printed)
-    assert ("", "", "suggested") == (later["above_mean"], later["why"], later["last"])
+    assert (None, "", "suggested") == (later["above_mean"], later["why"], later["last"])
 
 
 def test_a_suggestion(run: Any) -> None:

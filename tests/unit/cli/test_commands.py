@@ -54,7 +54,7 @@ def test_boot_wait(run, outcome: str, status: int) -> None:
     rows = json.loads(printed)
     assert status == found
     assert [outcome.upper()] * 2 == [row["status"] for row in rows]
-    assert ["" if outcome == states.ACTIVE else fakes.FAULT["message"]] * 2 == [row["fault"] for row in rows]
+    assert [None if outcome == states.ACTIVE else fakes.FAULT["message"]] * 2 == [row["fault"] for row in rows]
 
 
 def test_boot_request(run) -> None:
