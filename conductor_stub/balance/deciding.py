@@ -188,13 +188,17 @@ def decide(
     return Round(mean, before, expected, loads, hot, choosing.moves, not_done, frozenset(waiting))
 
 
-def _mean(hosts: Sequence[Host]) -> float:
-    """Return the mean of the hosts that guests may come to, and if there are none, of all.
+def counted(hosts: Sequence[Host]) -> Sequence[Host]:
+    """Return the hosts whose mean loads are compared with: those that guests may come to, and if there are none, all.
 
     A host out of use cannot share the load. With it in the mean the others would all seem too full to take a guest.
     """
-    counted = [each.load for each in hosts if each.takes] or [each.load for each in hosts]
-    return sum(counted) / len(counted) if counted else 0.0
+    return [each for each in hosts if each.takes] or hosts
+
+
+def _mean(hosts: Sequence[Host]) -> float:
+    loads = [each.load for each in counted(hosts)]
+    return sum(loads) / len(loads) if loads else 0.0
 
 
 def _above(hosts: Sequence[Host]) -> float:

@@ -167,7 +167,8 @@ def _keep(
 
     :param lasting: a host has been hot for its time, and nothing is done about it
     """
-    row = balances.lock(tx, aggregate)
+    begins = mode == balance_states.AUTO and bool(record["moves"])
+    row = (balances.lock_all if begins else balances.lock)(tx, aggregate)
     if row.paused or row.looked_at is None:
         # It was paused during this look, and perhaps resumed: the time of hosts that are hot begins anew.
         return False
@@ -178,7 +179,8 @@ def _keep(
     if made is not None and made.status == balance_states.DONE and made.after is None and made.ended_at is not None:
         # A measurement from before the end of the moves, or from long after it, does not show their effect.
         since, settled = now - made.ended_at, seconds(max(settings.interval_s, SETTLED_S))
-        if settled <= since <= settled + seconds(_LATE_LOOKS * settings.interval_s):
+        in_time = settled <= since <= settled + seconds(_LATE_LOOKS * settings.interval_s)
+        if in_time and _counts_the_same(made.seen, record["seen"]):
             balances.change(tx, made, after=record["seen"]["before"])
     if last is not None and last.status == balance_states.MOVING:
         return False
@@ -189,7 +191,7 @@ def _keep(
         balances.change(tx, last, status=balance_states.SUPERSEDED, ended_at=now)
     if not (record["moves"] or lasting):
         return False
-    if mode == balance_states.AUTO and record["moves"] and _is_held_up(tx, aggregate, now, down_time_s):
+    if begins and _is_held_up(tx, aggregate, now, down_time_s):
         # A build or a move has begun since the hosts were read. The next look records it.
         return False
     status = balance_states.NOTHING
@@ -206,6 +208,11 @@ def _is_held_up(tx: Transaction, aggregate: str, now: datetime.datetime, down_ti
         return bool(balances.holding_up(tx, aggregates.named(tx, aggregate).hosts, aggregate, now, down_time_s))
     except errors.NotFound:
         return True
+
+
+def _counts_the_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Return False if other hosts count in the mean: then points above it say nothing of the moves."""
+    return before.get(balances.COUNTED) in (None, now[balances.COUNTED])
 
 
 def _same(last: BalanceRoundRow, mode: str, record: Mapping[str, Any]) -> bool:
@@ -282,6 +289,8 @@ def _not_any_more(tx: Transaction, row: BalanceRoundRow, move: Mapping[str, Any]
         return f"the mode is {mode} now: it does not begin by itself"
     if not {move["source"], move["destination"]} <= set(found.hosts):
         return "its hosts are not all in the aggregate now"
+    if guest.deleted:
+        return "it is deleted"
     if guest.host != move["source"]:
         return f"it is on {guest.host or 'no host'} now"
     if guest.uuid in balances.moved_since(tx, [move["source"]], row.seen_at):

@@ -79,7 +79,7 @@ class BalanceManager:
             "aggregate": aggregate,
             "mode": balance_states.SUGGEST,
             "status": status,
-            "seen": record["seen"],
+            "seen": balances.shown_seen(record["seen"]),  # type: ignore[typeddict-item]
             "moves": record["moves"],
             "not_done": record["not_done"],
             "after": None,
@@ -142,7 +142,7 @@ def _run(
     tx: Transaction, aggregate: str, uuid: str | None, now: datetime.datetime, old_s: float, down_time_s: float
 ) -> BalanceRoundRow:
     found = {"kind": "Balancing of aggregate", "name": aggregate}
-    if balances.lock(tx, aggregate).paused:
+    if balances.lock_all(tx, aggregate).paused:
         raise errors.Conflict(**found, reason="is paused")
     there = aggregates.named(tx, aggregate)
     mode = there.metadata.get(balance_states.METADATA)
@@ -207,7 +207,7 @@ def _round(row: BalanceRoundRow) -> BalanceRound:
         "aggregate": row.aggregate,
         "mode": row.mode,
         "status": row.status,
-        "seen": row.seen,  # type: ignore[typeddict-item]
+        "seen": balances.shown_seen(row.seen),  # type: ignore[typeddict-item]
         "moves": balances.shown_moves(row),  # type: ignore[typeddict-item]
         "not_done": row.not_done,
         "after": row.after,

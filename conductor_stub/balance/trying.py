@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import oslo_messaging
@@ -20,6 +22,7 @@ from conductor_stub.steps.balance_settings import BalanceSettings
 from fleet import balance_states, errors
 from fleet.context import new_context
 from fleet.db.engine.database import Database
+from fleet.db.operations import balances
 from fleet.reasons import Reason
 from fleet.rpc.clients import SchedulerAPI
 
@@ -97,6 +100,11 @@ class Trying:
         return f"the filters refuse {guest.name} on {host}: {reason}"[:500]
 
 
+def _fingerprint(hosts: Iterable[str]) -> str:
+    """Return a short text that stands for these hosts: there may be thousands."""
+    return hashlib.sha256(json.dumps(sorted(hosts)).encode()).hexdigest()[:16]
+
+
 def _record(found: Round, seen: reading.Seen) -> dict[str, Any]:
     hottest = sorted(found.loads, key=lambda host: (-found.loads[host], host))[:_SHOWN]
     return {
@@ -108,6 +116,7 @@ def _record(found: Round, seen: reading.Seen) -> dict[str, Any]:
             "expected": round(found.expected, 1),
             "loads": {host: round(found.loads[host], 1) for host in hottest},
             "hot": sorted(found.hot_since),
+            balances.COUNTED: _fingerprint(each.name for each in deciding.counted(seen.hosts)),
         },
         "moves": [
             {

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import pathlib
 
+from oslo_utils import uuidutils
+
 from fleet.clock import durations
 
 #: The largest whole number of an argument: counts and seconds beyond it are mistakes.
@@ -31,6 +33,13 @@ def text(given: str) -> str:
     """An argparse type: a text of at least one character."""
     if not given:
         raise argparse.ArgumentTypeError("must not be empty")
+    return given
+
+
+def uuid(given: str) -> str:
+    """An argparse type: a uuid."""
+    if not uuidutils.is_uuid_like(given):
+        raise argparse.ArgumentTypeError(f"{given!r} is no uuid")
     return given
 
 

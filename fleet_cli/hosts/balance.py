@@ -61,7 +61,10 @@ class RunBalance(command.Lister):
     arguments = (
         _AGGREGATE,
         command.argument(
-            "--round", metavar="UUID", help="Only if it is this suggestion: 'fleet balance history --long'."
+            "--round",
+            type=argument_types.uuid,
+            metavar="UUID",
+            help="Only if it is this suggestion: 'fleet balance history --long'.",
         ),
     )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import contextlib
 import json
 import pathlib
@@ -387,7 +388,14 @@ def _lock(stage: BalanceStage, move: dict[str, Any]) -> None:
     stage.conductor.operator.lock_instance(move["instance_uuid"])
 
 
+def _delete(stage: BalanceStage, move: dict[str, Any]) -> None:
+    deleted = models.instances.update().where(models.instances.c.uuid == move["instance_uuid"])
+    with stage.conductor.database.engine.begin() as connection:
+        connection.execute(deleted.values(deleted=True, host=None))
+
+
 NOT_ANY_MORE = [
+    (_delete, "it is deleted"),
     (_lock, "is locked"),
     (_turn_off, "balancing was turned off before it began"),
     (_leave, "its hosts are not all in the aggregate now"),
@@ -399,7 +407,7 @@ NOT_ANY_MORE = [
 @pytest.mark.parametrize(
     ("change", "why"),
     NOT_ANY_MORE,
-    ids=["locked", "turned off", "a host has left", "the guest is purged", "it has moved"],
+    ids=["deleted", "locked", "turned off", "a host has left", "the guest is purged", "it has moved"],
 )
 def test_what_was_decided_holds_when_it_begins(stage: BalanceStage, change: Any, why: str) -> None:
     """The round ends; it does not hold later ones up."""
@@ -426,6 +434,58 @@ def test_what_began_by_itself_ends_when_an_operator_is_to_decide(
     (found,) = stage.rounds()
     assert ("done", []) == (found["status"], stage.moving())
     assert {"the mode is confirm now: it does not begin by itself"} == {each["why"] for each in found["moves"]}
+
+
+@pytest.mark.every_database
+def test_rounds_of_two_aggregates_with_the_same_hosts_begin_one_after_the_other(
+    stage: BalanceStage, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are confirmed at once: the second waits until the first has begun, and sees it."""
+    operator = stage.conductor.operator
+    operator.create_aggregate("calm", {"balance": "confirm"})
+    for host in HOSTS[:3]:
+        operator.add_aggregate_host("calm", host)
+    suggested(stage)
+    judged, gone_on = threading.Event(), threading.Event()
+    lock_all, change = balances.lock_all, balances.change
+
+    def locked(tx: Any, aggregate: str) -> Any:
+        if aggregate == "calm":
+            gone_on.set()
+        return lock_all(tx, aggregate)
+
+    def changed(tx: Any, row: Any, **values: Any) -> None:
+        if row.aggregate == "web":
+            judged.set()
+            # SQLite has one writer: the second transaction has not begun.
+            assert gone_on.wait(60) or database.dialect == "sqlite"
+        change(tx, row, **values)
+
+    monkeypatch.setattr(balances, "lock_all", locked)
+    monkeypatch.setattr(balances, "change", changed)
+    if database.dialect == "sqlite":
+        gone_on.set()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(operator.run_balance, "web")
+        assert judged.wait(60)
+        second = pool.submit(stage.other.operator.run_balance, "calm")
+        second.add_done_callback(lambda _done: gone_on.set())
+        assert "moving" == first.result(60)["status"]
+        with pytest.raises(errors.Conflict, match="a round of aggregate web is under way"):
+            second.result(60)
+
+
+def test_points_above_the_mean_of_other_hosts_are_no_effect_of_a_round(stage: BalanceStage) -> None:
+    """A host takes no guests meanwhile, so the mean is another one."""
+    found = suggested(stage)
+    stage.conductor.operator.run_balance("web", found["uuid"])
+    stage.pass_looks()
+    stage.arrive(*(each["destination"] for each in found["moves"]))
+    stage.conductor.operator.update_service(host="h4", binary="fleet-compute", disabled=True, reason="test")
+    stage.pass_looks(6)
+    made = next(each for each in stage.rounds() if each["uuid"] == found["uuid"])
+    assert ("done", None) == (made["status"], made["after"])
+    assert "counted" not in made["seen"]
 
 
 def test_a_suggestion_of_long_ago_is_not_begun(stage: BalanceStage) -> None:

@@ -19,7 +19,7 @@ from fleet.db.hosts import guest_loads
 from fleet.db.hosts.services import COMPUTE
 from fleet.db.tables import models
 from fleet.db.tables.operations.balance import BalanceRoundRow, BalanceRow
-from fleet.json_codec import JSONObject
+from fleet.json_codec import JSONMapping, JSONObject
 
 BALANCES = models.balances
 ROUNDS = models.balance_rounds
@@ -32,6 +32,8 @@ _SERVICES = models.services
 KEPT = seconds(90 * 24 * 3600)
 #: Key of a move of a round that ended before it was tried. No answer has it.
 UNTRIED = "untried"
+#: Key in what a round has seen: stands for the hosts whose mean it is. No answer has it.
+COUNTED = "counted"
 #: After a host has gone silent, no moves begin for this time, unless its recovery has ended before.
 SILENT = seconds(600)
 _MOST_REMOVED = 500
@@ -146,6 +148,15 @@ def lock(tx: Transaction, aggregate: str) -> BalanceRow:
     return cast("BalanceRow", row)
 
 
+def lock_all(tx: Transaction, aggregate: str) -> BalanceRow:
+    """Lock the rows of all aggregates, and return that of one, as :func:`lock`.
+
+    A round begins under it: aggregates may share hosts, on which one round at a time moves guests.
+    """
+    rows = {row.aggregate: row for row in tx.execute(_ALL.with_for_update())}
+    return cast("BalanceRow", rows.get(aggregate) or lock(tx, aggregate))
+
+
 def list_all(connection: Transaction | sa.Connection) -> dict[str, BalanceRow]:
     """Return the rows by aggregate. Aggregates at which no conductor has looked are left out."""
     return {row.aggregate: cast("BalanceRow", row) for row in connection.execute(_ALL)}
@@ -252,6 +263,11 @@ def changed_since(
 def shown_moves(row: BalanceRoundRow) -> list[JSONObject]:
     """Return the moves of a round as answers have them."""
     return [{name: value for name, value in each.items() if name != UNTRIED} for each in row.moves]
+
+
+def shown_seen(seen: JSONMapping) -> JSONObject:
+    """Return what a round has seen as answers have it."""
+    return {name: value for name, value in seen.items() if name != COUNTED}
 
 
 def failed_since(connection: sa.Connection, aggregate: str, since: datetime.datetime) -> set[str]:
