@@ -251,7 +251,7 @@ class Candidates:
     ) -> numpy.ndarray:
         """Return the mask of hosts left when some are excluded or forced by name.
 
-        Host names are compared without case. An empty list of forced names forces nothing.
+        Host names are compared without case where no host is spelled so. An empty list of forced names forces nothing.
         """
         left = numpy.ones(self._table.size, dtype=bool)
         left[self.rows_named(ignore_hosts)] = False
@@ -267,7 +267,7 @@ class Candidates:
         return mask
 
     def rows_named(self, hosts: Iterable[str]) -> list[int]:
-        """Return the rows of these hosts, without regard to case."""
+        """Return the rows of these hosts, without regard to case where none is spelled so."""
         return [row for host in hosts for row in self._table.rows_named(host)]
 
     def rows_of_nodes(self, nodes: Iterable[str]) -> list[int]:

@@ -34,7 +34,7 @@ def is_restricted(request: Request) -> bool:
 def allowed(hosts: Candidates, request: Request) -> numpy.ndarray:
     """Return a mask after the hosts and nodes that the request ignores, stays within, asks for and forces.
 
-    Host names are compared without case, node names with case.
+    Host names are compared without case where no host is spelled so, node names with case.
     """
     if not is_restricted(request):
         return hosts.present()

@@ -160,7 +160,9 @@ class HostTable:
         return self._rows_of_host.get(host, ())
 
     def rows_named(self, host: str) -> list[int]:
-        """Return the rows of a host as :meth:`rows_of_host` does, without regard to case."""
+        """Return the rows of a host as :meth:`rows_of_host` does, without regard to case if none is spelled so."""
+        if host in self._rows_of_host:
+            return list(self.rows_of_host(host))
         if self._spellings is None:
             self._spellings = {}
             for name in self._rows_of_host:

@@ -206,6 +206,21 @@ def test_ignore_and_force(name, asked, expected):
     assert ([expected] if expected else []) == hosts_of(made), name
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"force_hosts": ["x.1"]}, "x.1"),
+        ({"force_hosts": ["X.1"]}, "X.1"),
+        ({"requested_destination": {"host": "x.1"}}, "x.1"),
+        ({"within_hosts": ["x.1"]}, "x.1"),
+        ({"ignore_hosts": ["X.1"]}, "x.1"),
+    ],
+)
+def test_of_two_hosts_that_differ_in_case_the_one_is_meant_that_is_spelled_so(asked, expected):
+    hosts = factories.candidates(node("X.1", memory_mb=8192), node("x.1", memory_mb=4096))
+    assert [expected] == hosts_of(factories.decision(pipeline(), hosts, request(**asked)))
+
+
 @pytest.mark.parametrize("kind", ["host", "node"])
 def test_a_requested_host_is_filtered(kind):
     """Unlike a forced host: c has 2 GB."""
