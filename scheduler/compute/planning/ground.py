@@ -144,14 +144,25 @@ def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
     return dataclasses.replace(asked, weighers=weighers, alternates=0, claim_limits=False)
 
 
-def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = ()) -> Decision:
-    """Find another host for an instance, and book it; incomplete if no host passes.
+def away(instance: Movable, without: Iterable[str] = (), to: Sequence[str] = ()) -> RequestSpec:
+    """Return the request for another host for an instance.
 
     :param without: hosts that are not to be used, beside the instance's own
+    :param to: the only ones to be used; empty: any
     """
     wanted = instance.request
-    ignored = (*wanted.ignore_hosts, instance.host, *without)
-    return fleet.decide(dataclasses.replace(wanted, ignore_hosts=ignored, force_hosts=(), force_nodes=()))
+    return dataclasses.replace(
+        wanted,
+        ignore_hosts=(*wanted.ignore_hosts, instance.host, *without),
+        requested_hosts=tuple(to) or wanted.requested_hosts,
+        force_hosts=(),
+        force_nodes=(),
+    )
+
+
+def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = (), to: Sequence[str] = ()) -> Decision:
+    """Find another host for an instance, and book it; incomplete if no host passes. See :func:`away`."""
+    return fleet.decide(away(instance, without, to))
 
 
 def as_move(instance: Movable, destination: str, purpose: str) -> Move:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 import numpy
@@ -24,13 +23,17 @@ from fleet.objects.rebalance import Move
 from fleet.objects.waves import Wave, WavesGoal, WavesPlan
 from fleet.objects.whatif import Demand
 from scheduler.compute import conf as compute_conf
-from scheduler.compute.planning.ground import Ground, Movable, RequestOf, as_move, elsewhere
+from scheduler.compute.planning import other_places
+from scheduler.compute.planning.ground import Ground, Movable, RequestOf
 from scheduler.compute.planning.losses import kept_promises
 from scheduler.compute.planning.moves.columns import amount
 from scheduler.compute.planning.moves.moved import joined, moved
+from scheduler.compute.planning.wave_places import Places
 from scheduler.planning import readings
-from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.hypothetical import changed
+
+#: Hosts for whose guests other places are looked for, at most, where no host can be emptied otherwise.
+_MOST_ALONE = 20
 
 
 def run(
@@ -60,17 +63,18 @@ def run(
     def broken(during: Changes) -> Collection[str]:
         return kept_promises.broken(conf, during, goal.promised, lambda uuids: {uuid: known(uuid) for uuid in uuids})
 
-    frugal = _Planner(Ground(conf, state, requests), goal, tick, broken, is_frugal=True)
+    frugal = _Planner(conf, Ground(conf, state, requests), goal, tick, broken, is_frugal=True)
     plan = frugal.plan()
     if not frugal.has_spared or len(plan.waves) <= plan.bound:
         return plan
-    other = _Planner(Ground(conf, state, requests), goal, lambda _host: None, broken, is_frugal=False).plan()
+    other = _Planner(conf, Ground(conf, state, requests), goal, lambda _host: None, broken, is_frugal=False).plan()
     return min(plan, other, key=lambda each: (len(each.stuck), len(each.waves)))
 
 
 class _Planner:
     def __init__(
         self,
+        conf: cfg.ConfigOpts,
         ground: Ground,
         goal: WavesGoal,
         tick: Callable[[str], object],
@@ -80,6 +84,7 @@ class _Planner:
         """:param broken: returns the losses that a state does not survive, of those that it is to survive
         :param is_frugal: a wave is no larger than it must be if guests would move to hosts whose turn is still to come
         """
+        self._conf = conf
         self._ground = ground
         self._goal = goal
         self._tick = tick
@@ -120,7 +125,7 @@ class _Planner:
         names, use = fleet.read(readings.host_names), fleet.read(readings.utilization)
         free = fleet.read(self._ground.free)
         self._most = _most_at_once(names, use, free, self._left, self._guests.values(), self._goal.at_a_time)
-        places = _Places(self._ground, fleet, self._left)
+        places = Places(self._ground, fleet, self._left)
         waves = []
         while self._left:
             wave = self._next_wave(places)
@@ -132,7 +137,7 @@ class _Planner:
         most = _most_at_once(names, use, free, planned, self._guests.values(), self._goal.at_a_time)
         return WavesPlan(waves, self._stuck, guests, -(-len(planned) // most))
 
-    def _next_wave(self, places: _Places) -> Wave | None:
+    def _next_wave(self, places: Places) -> Wave | None:
         """Return the next wave. None: no host that is left can be emptied."""
         refused: dict[str, str] = {}
         needed: dict[str, str] = {}
@@ -146,16 +151,18 @@ class _Planner:
                 break
             # The others may be empty while this one is not.
             needed[begun[0]] = why
-        for host in hosts:
-            self._tick(host)
+        if not hosts:
+            hosts, moves = self._alone(places, refused.keys() | needed.keys(), before)
         if not hosts:
             self._stuck |= refused | needed
             return None
+        for host in hosts:
+            self._tick(host)
         self._left = [host for host in self._left if host not in hosts]
         return Wave(hosts, moves)
 
     def _together(
-        self, places: _Places, refused: dict[str, str], needed: Collection[str]
+        self, places: Places, refused: dict[str, str], needed: Collection[str]
     ) -> tuple[list[str], list[Move]]:
         """Return hosts that can be empty together, and the moves for it. Write why others cannot.
 
@@ -183,6 +190,22 @@ class _Planner:
             taking.update(each.destination for each in made)
         return hosts, moves
 
+    def _alone(self, places: Places, hosts: Collection[str], before: Set[str]) -> tuple[list[str], list[Move]]:
+        """Return one of these hosts, and moves to other places than before that empty it; nothing if none are found."""
+        for host in sorted(hosts, key=self._sizes.__getitem__)[:_MOST_ALONE]:
+            guests = self._in_order(host)
+            for destinations in other_places.found(self._conf, places.far(), guests):
+                moves: list[Move] = []
+                for guest, destination in zip(guests, destinations, strict=True):
+                    move = places.take(guest, [host], to=[destination])
+                    if isinstance(move, str):
+                        break
+                    moves.append(move)
+                if len(moves) == len(guests) and not self._worse([host], moves, before):
+                    return [host], moves
+                places.release(moves)
+        return [], []
+
     def _shorten(self, hosts: list[str], moves: list[Move], before: Set[str]) -> str:
         """Drop the last hosts of a wave until the fleet survives as much while it is empty as ``before``.
 
@@ -191,10 +214,7 @@ class _Planner:
 
         def worse(number: int) -> Set[str]:
             some = set(hosts[:number])
-            return (
-                set(self._broken(self._during(hosts[:number], [each for each in moves if each.source in some])))
-                - before
-            )
+            return self._worse(hosts[:number], [each for each in moves if each.source in some], before)
 
         good, bad = 0, len(hosts)
         if not hosts or not worse(bad):
@@ -209,6 +229,10 @@ class _Planner:
         moves[:] = [each for each in moves if each.source in hosts]
         return f"the promise would not hold while it is empty: the loss of {min(lost)} is not survived" if lost else ""
 
+    def _worse(self, hosts: Sequence[str], moves: Sequence[Move], before: Set[str]) -> Set[str]:
+        """Return the losses that the fleet does not survive while these hosts are empty, beside those of ``before``."""
+        return set(self._broken(self._during(hosts, moves))) - before if self._goal.promised else set()
+
     def _during(self, hosts: Sequence[str], moves: Sequence[Move]) -> Changes:
         state = self._after(moves)
         services = [changed(each, disabled=True) if each.host in hosts else each for each in state.services]
@@ -222,12 +246,10 @@ class _Planner:
         there = self._there[host]
         return sum(each.request.memory_mb for each in there), len(there), host
 
-    def _emptied(self, places: _Places, host: str, wave: Sequence[str]) -> list[Move] | str:
+    def _emptied(self, places: Places, host: str, wave: Sequence[str]) -> list[Move] | str:
         """Find places for all guests of a host outside the wave; return why there are none, and book nothing then."""
         made: list[Move] = []
-        for each in sorted(
-            self._there[host], key=lambda each: (-each.request.memory_mb, -each.request.vcpus, each.uuid)
-        ):
+        for each in self._in_order(host):
             move = places.take(each, wave)
             if isinstance(move, str):
                 places.release(made)
@@ -235,7 +257,12 @@ class _Planner:
             made.append(move)
         return made
 
-    def _follow(self, wave: Wave, places: _Places) -> None:
+    def _in_order(self, host: str) -> list[Movable]:
+        """Return the guests of a host, the largest first."""
+        there = self._there[host]
+        return sorted(there, key=lambda each: (-each.request.memory_mb, -each.request.vcpus, each.uuid))
+
+    def _follow(self, wave: Wave, places: Places) -> None:
         """Put the guests of a wave where they go."""
         to = {each.instance_uuid: each.destination for each in wave.moves}
         sources = {each.source for each in wave.moves}
@@ -264,67 +291,6 @@ class _Planner:
         )
         changing = [each for each in self._moves.values() if not touched.isdisjoint((each.source, each.destination))]
         return moved(part, changing, self._guests)
-
-
-class _Places:
-    """Places for the guests of a wave: on hosts that have had their turn or need none, and only then on the others.
-
-    Two copies of the fleet have the same bookings: ``near`` with the hosts whose turn is still to come disabled, and
-    ``far``, which most waves do not ask.
-    """
-
-    def __init__(self, ground: Ground, fleet: CopiedFleet, left: Collection[str]) -> None:
-        waiting, state = frozenset(left), ground.state
-        services = [changed(each, disabled=True) if each.host in waiting else each for each in state.services]
-        near = ground.copy(dataclasses.replace(state, services=services))
-        #: Of the near copy: in the first wave of the whole fleet there is none.
-        self._has_near = bool(near.hosts_up())
-        self._near, self._far = _Followed(near), _Followed(fleet)
-
-    def take(self, guest: Movable, wave: Sequence[str]) -> Move | str:
-        """Find and book a host outside the wave. Return why no host passes, if none does."""
-        decided, other = elsewhere(self._near.now(), guest) if self._has_near else None, self._far
-        if decided is None or not decided.complete:
-            decided, other = elsewhere(self._far.now(), guest, wave), self._near
-        if not decided.complete:
-            return decided.reason
-        other.later(functools.partial(CopiedFleet.book, decision=decided))
-        return as_move(guest, decided.picks[0].key[0], f"empty {guest.host}")
-
-    def release(self, moves: Iterable[Move]) -> None:
-        for each in moves:
-            for fleet in (self._near, self._far):
-                fleet.later(functools.partial(CopiedFleet.release, instance_uuid=each.instance_uuid))
-
-    def follow(self, wave: Wave, changed: Changes) -> None:
-        """Make a wave's moves, and give its hosts guests again.
-
-        :param changed: the rows of its hosts and guests
-        """
-        self.release(wave.moves)
-        had_turn = [each for each in changed.services if each.host in wave.hosts]
-        near = dataclasses.replace(changed, services=had_turn)
-        self._near.later(lambda fleet: fleet.change(lambda cache: cache.apply(near)))
-        self._far.later(lambda fleet: fleet.change(lambda cache: cache.apply(changed)))
-        self._has_near = True
-
-
-class _Followed:
-    """A copy of the fleet whose changes are made when it is asked: there may be none that asks."""
-
-    def __init__(self, fleet: CopiedFleet) -> None:
-        self._fleet = fleet
-        self._due: list[Callable[[CopiedFleet], object]] = []
-
-    def later(self, change: Callable[[CopiedFleet], object]) -> None:
-        self._due.append(change)
-
-    def now(self) -> CopiedFleet:
-        """Return the copy with all changes made."""
-        for change in self._due:
-            change(self._fleet)
-        self._due.clear()
-        return self._fleet
 
 
 def _most_at_once(

@@ -28,7 +28,7 @@ GB = 1024
 class FilledHosts:
     """Hosts, or ``host/node``, and the sizes in GB (and vcpus) of the instances on each."""
 
-    def __init__(self, hosts: dict[str, list[int]], **states: dict[str, Any]) -> None:
+    def __init__(self, hosts: dict[str, list[int]], capacity: int = 8, **states: dict[str, Any]) -> None:
         self.sizes: dict[str, int] = {}
         self.hosts: dict[str, str] = {}
         rows = []
@@ -41,9 +41,9 @@ class FilledHosts:
         nodes = [
             node(
                 *key.split("/"),
-                vcpus=8,
+                vcpus=capacity,
                 vcpus_used=sum(sizes),
-                memory_mb=8 * GB,
+                memory_mb=capacity * GB,
                 memory_mb_used=sum(sizes) * GB,
                 local_gb=100,
                 cpu_allocation_ratio=1.0,

@@ -312,3 +312,28 @@ def test_pinned_guests_need_cells() -> None:
     """By its vcpus the host with two guests has room for a third."""
     fleet = Pinned({"a": 1, "b": 2})
     assert "finds no other host" in plan(fleet, "a").stuck["a"]
+
+
+def test_guests_that_fit_only_if_they_are_packed() -> None:
+    """On the fullest host that takes each, the last one finds no place."""
+    fleet = FilledHosts({"a": [6, 5, 5, 3, 3], "b": [22], "c": [20], "d": [31]}, capacity=32)
+    found = plan(fleet, "a")
+    assert (["a"], {}) == (found.waves[0].hosts, found.stuck)
+    sizes = collections.defaultdict(list)
+    for move in found.waves[0].moves:
+        sizes[move.destination].append(fleet.sizes[move.instance_uuid])
+    assert {"b": [5, 5], "c": [3, 3, 6]} == {host: sorted(there) for host, there in sizes.items()}
+
+
+def test_a_promise_that_holds_only_if_the_emptiest_host_takes_the_guest() -> None:
+    """On the fullest host that takes it, too little would be left for the guests of b."""
+    hosts = {"a": [8], "b": [12, 12, 1], "c": [13], "d": [10]}
+    found = plan(FilledHosts(hosts, capacity=32), "a", promised=[Tolerance()])
+    assert (["d"], {}) == ([each.destination for each in found.waves[0].moves], found.stuck)
+
+
+def test_guests_that_fit_nowhere_together_are_left_where_they_are() -> None:
+    """And nothing stays booked: the next host goes."""
+    found = plan(FilledHosts({"a": [6, 5, 5, 3, 3], "b": [23], "c": [20], "d": [30, 1]}, capacity=32), "a", "d")
+    assert (["a", "d"], []) == (sorted(found.stuck), found.waves)
+    assert "instance" in found.stuck["a"]
