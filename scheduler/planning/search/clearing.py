@@ -7,7 +7,7 @@ leaves its room. An item moves once, so that a plan of such moves never sends a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy
 
@@ -21,15 +21,23 @@ _TRIED = 12
 class Clearing:
     """:param closed: places: takes nothing
     :param most_moves: items that may move in all
+    :param noise: returns factors of the sizes by which items are ordered: another order may find places for all
     """
 
-    def __init__(self, problem: Problem, closed: numpy.ndarray, most_moves: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        closed: numpy.ndarray,
+        most_moves: int,
+        noise: Callable[[int], numpy.ndarray | float] = lambda number: 1.0,
+    ) -> None:
         self.problem = problem
         self.now = Assignment(problem)
         self.closed = closed.copy()
         #: Room that is kept on places, beside that of their items.
         self.kept = numpy.zeros(problem.capacity.shape)
         self.moves_left = most_moves
+        self._noise = noise
         self._made: list[tuple[int, int]] = []
         self._scale = numpy.where(problem.capacity > 0, problem.capacity, 1).astype(float)
 
@@ -48,7 +56,7 @@ class Clearing:
         """Return the items that have not moved; the largest first."""
         need = self.problem.need
         there = numpy.flatnonzero((self.now.at == place) & (self.problem.start == place))
-        size = (need[there] / self._scale[place]).max(axis=1, initial=0)
+        size = (need[there] / self._scale[place]).max(axis=1, initial=0) * self._noise(len(there))
         found: list[int] = there[numpy.lexsort((there, -size))].tolist()
         return found
 

@@ -10,6 +10,7 @@ less that moves.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ def empty_places(
     most = len(donors) if wanted is None else wanted
 
     def tried(kind: int, chance: numpy.random.Generator | None) -> Result:
-        clearing = Clearing(problem, closed, limits.most_moves)
+        clearing = Clearing(problem, closed, limits.most_moves, functools.partial(_noise, chance))
         # By what moves, or by the number of moves.
         size = (number if kind else cost)[donors] * _noise(chance, len(donors))
         emptied: list[int] = []
@@ -118,7 +119,8 @@ def make_room(
     """
 
     def tried(_kind: int, chance: numpy.random.Generator | None) -> Result:
-        clearing = Clearing(problem, numpy.zeros(problem.places, dtype=bool), limits.most_moves)
+        closed = numpy.zeros(problem.places, dtype=bool)
+        clearing = Clearing(problem, closed, limits.most_moves, functools.partial(_noise, chance))
         placed: list[int] = []
         new = numpy.zeros(problem.places, dtype=int)
         kept: list[int] = []

@@ -125,6 +125,15 @@ def demand(count: int, size: int, **properties: Any) -> Demand:
     return Demand({**spec(uuids[0], size), "num_instances": count, "instance_uuids": uuids}, properties, [None] * count)
 
 
+@pytest.mark.parametrize("kind", [FREE_HOSTS, MAKE_ROOM])
+def test_a_host_whose_guests_fit_only_in_another_order(kind: str) -> None:
+    """The largest first, each onto the fullest host that takes it: then the last one finds no place."""
+    fleet = FilledHosts({"a": [6, 5, 5, 3, 3], "b": [22], "c": [20], "d": [32]}, capacity=32)
+    room = demand(1, 31) if kind == MAKE_ROOM else None
+    plan = fleet.plan(Goal(50, kind, limit_s=30, room_for=room))
+    assert ("a", 5, None) == (plan.moves[0].source, len(plan.moves), plan.measures[0].gap or None)
+
+
 FREED = [
     ("the least memory goes first", {"a": [4], "b": [2], "c": [6]}, {}, ["b"], 1),
     ("all of a host or nothing", {"a": [7], "b": [2, 2], "c": [6]}, {}, [], 0),

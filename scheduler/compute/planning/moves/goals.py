@@ -35,6 +35,7 @@ _ABOVE = 1000.0
 #: Shares that differ by less are equal.
 _EXACT = 1e-9
 _GIB = 1024.0
+_NOT_FOUND = "no other hosts were found for its instances within the limit of moves"
 #: Steps of a search after the descent, and one more for each guest, at most.
 _STEPS = 300
 #: Each begins with the best of the one before. Which temperature finds something depends on the fleet.
@@ -96,7 +97,7 @@ def _free_hosts(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Mea
         elif number[host] > goal.most_moves:
             kept[host] = f"needs {number[host]} moves, and {goal.most_moves} are allowed"
         else:
-            kept[host] = "its instances find no other hosts within the limit of moves"
+            kept[host] = _NOT_FOUND
 
     def measured(at: numpy.ndarray, _hosts: Sequence[int]) -> list[Measure]:
         return [Measure("hosts freed", len(freed(columns, at)) - _filled(columns, at), bound, is_most=True)]
@@ -166,13 +167,10 @@ def _make_room(columns: Columns, goal: Goal, until: float) -> tuple[Wanted, Meas
         ) / _GIB
         return [
             Measure("instances that fit", len(hosts), bound, is_most=True),
-            Measure("GiB moved for them", _moved_gib(columns, at), least if is_known else None),
+            Measure("GiB moved for them", _moved_gib(columns, at), least if is_known and number else None),
         ]
 
-    why = {
-        columns.hosts[host]: columns.why_not(host) or "its instances find no other hosts within the limit of moves"
-        for host in found.kept
-    }
+    why = {columns.hosts[host]: columns.why_not(host) or _NOT_FOUND for host in found.kept}
     return Wanted(found.at, found.places, why), measured
 
 
