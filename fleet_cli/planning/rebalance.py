@@ -148,7 +148,7 @@ class Rebalance(command.Lister):
 
     def _apply(self, moves: Sequence[Move], cold: Set[str], parsed_args: argparse.Namespace, is_proved: bool) -> None:
         """:raises connection.CommandFailed: some moves were not made"""
-        with progress.shown(len(moves), "moves", self.app.options.verbose_level) as shown:
+        with progress.shown(len(moves), "moves", self.app.options.verbose_level, done="ended") as shown:
             run = MoveList(self.conductor, moves, parsed_args.at_a_time, shown.show, cold, is_proved=is_proved)
             try:
                 try:

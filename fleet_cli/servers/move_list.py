@@ -128,7 +128,8 @@ class MoveList:
         return self._conductor.operator.list_migrations(filters={"uuids": list(self._under_way)})
 
     def _tell(self, doing: str) -> None:
-        self._on_progress(self.done + len(self.failed), doing)
+        failed = [f"{len(self.failed)} failed"] if self.failed else []
+        self._on_progress(self.done + len(self.failed), ", ".join([*failed, *([doing] if doing else [])]))
 
     def _confirm(self, record: Record) -> None:
         if record["uuid"] in self._confirmed - self._unsure:
