@@ -16,12 +16,15 @@ from scheduler.planning.search.problem import Problem
 
 #: Third items that are tried for one item.
 _TRIED = 12
+#: Of fewer items, the order does not matter.
+_ENOUGH = 3
 
 
 class Clearing:
     """:param closed: places: takes nothing
     :param most_moves: items that may move in all
-    :param noise: returns factors of the sizes by which items are ordered: another order may find places for all
+    :param noise: returns factors of the sizes by which items are ordered when the largest first find no places; None: then
+        no other order is tried
     """
 
     def __init__(
@@ -29,7 +32,7 @@ class Clearing:
         problem: Problem,
         closed: numpy.ndarray,
         most_moves: int,
-        noise: Callable[[int], numpy.ndarray | float] = lambda number: 1.0,
+        noise: Callable[[int], numpy.ndarray] | None = None,
     ) -> None:
         self.problem = problem
         self.now = Assignment(problem)
@@ -56,9 +59,17 @@ class Clearing:
         """Return the items that have not moved; the largest first."""
         need = self.problem.need
         there = numpy.flatnonzero((self.now.at == place) & (self.problem.start == place))
-        size = (need[there] / self._scale[place]).max(axis=1, initial=0) * self._noise(len(there))
+        size = (need[there] / self._scale[place]).max(axis=1, initial=0)
         found: list[int] = there[numpy.lexsort((there, -size))].tolist()
         return found
+
+    def orders_at(self, place: int) -> list[list[int]]:
+        """Return orders in which :meth:`items_at` may leave; the largest first is the first one."""
+        items = self.items_at(place)
+        if self._noise is None or len(items) < _ENOUGH:
+            return [items]
+        size = (self.problem.need[items] / self._scale[place]).max(axis=1) * self._noise(len(items))
+        return [items, [items[each] for each in numpy.argsort(-size, kind="stable").tolist()]]
 
     def received(self) -> numpy.ndarray:
         """Return for each place whether it has items of others."""
@@ -70,9 +81,11 @@ class Clearing:
         """Take all items off a place; False, and nothing has moved, if one finds no other."""
         mark, was_closed = self.mark, bool(self.closed[place])
         self.closed[place] = True
-        if self.now.count[place] <= self.moves_left and all(self._away(item) for item in self.items_at(place)):
-            return True
-        self.undo(mark)
+        if self.now.count[place] <= self.moves_left:
+            for order in self.orders_at(place):
+                if all(self._away(item) for item in order):
+                    return True
+                self.undo(mark)
         self.closed[place] = was_closed
         return False
 

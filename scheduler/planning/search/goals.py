@@ -86,7 +86,7 @@ def empty_places(
     most = len(donors) if wanted is None else wanted
 
     def tried(kind: int, chance: numpy.random.Generator | None) -> Result:
-        clearing = Clearing(problem, closed, limits.most_moves, functools.partial(_noise, chance))
+        clearing = _clearing(problem, closed, limits, chance)
         # By what moves, or by the number of moves.
         size = (number if kind else cost)[donors] * _noise(chance, len(donors))
         emptied: list[int] = []
@@ -119,8 +119,7 @@ def make_room(
     """
 
     def tried(_kind: int, chance: numpy.random.Generator | None) -> Result:
-        closed = numpy.zeros(problem.places, dtype=bool)
-        clearing = Clearing(problem, closed, limits.most_moves, functools.partial(_noise, chance))
+        clearing = _clearing(problem, numpy.zeros(problem.places, dtype=bool), limits, chance)
         placed: list[int] = []
         new = numpy.zeros(problem.places, dtype=int)
         kept: list[int] = []
@@ -184,14 +183,22 @@ def _cleared(
 
 def _orders(clearing: Clearing, place: int, lack: numpy.ndarray) -> list[list[int]]:
     """Return orders in which items may leave: single ones that are enough, the cheapest first; the large; the small."""
-    items, cost = clearing.items_at(place), clearing.problem.moves.item
+    orders, cost = clearing.orders_at(place), clearing.problem.moves.item
+    items = orders[0]
     enough = [each for each in items if (clearing.problem.need[each] >= lack).all()]
     singles = sorted(enough, key=lambda each: (cost[each], each))[:3]
-    return [*([each] for each in singles), items, items[::-1]]
+    return [*([each] for each in singles), *orders, items[::-1]]
 
 
-def _noise(chance: numpy.random.Generator | None, number: int) -> numpy.ndarray | float:
-    return 1.0 if chance is None else numpy.exp(_NOISE * chance.standard_normal(number))
+def _clearing(
+    problem: Problem, closed: numpy.ndarray, limits: Limits, chance: numpy.random.Generator | None
+) -> Clearing:
+    noise = None if chance is None else functools.partial(_noise, chance)
+    return Clearing(problem, closed, limits.most_moves, noise)
+
+
+def _noise(chance: numpy.random.Generator | None, number: int) -> numpy.ndarray:
+    return numpy.ones(number) if chance is None else numpy.exp(_NOISE * chance.standard_normal(number))
 
 
 def _result(problem: Problem, clearing: Clearing, places: Sequence[int], kept: Sequence[int]) -> Result:
