@@ -107,7 +107,7 @@ def run(
         if each in skip:
             continue
         if is_column_filter(each):
-            mask = ask("Filter", each, _mask, each, asked, request)
+            mask = ask("Filter", each, mask_of, each, asked, request)
             if mask is not None and few is not None:
                 mask = _spread(mask, few, len(hosts))
         else:
@@ -162,8 +162,8 @@ def column_limits(prepared: PreparedRequest, hosts: Candidates, before: int) -> 
     return [ColumnLimits(position, found) for position, found in asked if found]
 
 
-def _mask(each: ColumnFilter, hosts: Candidates, request: Request) -> numpy.ndarray | None:
-    """:raises WrongAnswer: it is no mask of the hosts that the filter received"""
+def mask_of(each: ColumnFilter, hosts: Candidates, request: Request) -> numpy.ndarray | None:
+    """Return a filter's mask; None if it lets all pass. :raises WrongAnswer: it is no mask of the hosts that it received"""
     mask = each.mask(hosts, request)
     if mask is not None and not (
         isinstance(mask, numpy.ndarray) and mask.dtype == bool and mask.shape == (len(hosts),)

@@ -15,10 +15,12 @@ import numpy
 
 from fleet.json_codec import JSONObject
 from fleet.reasons import Reason
+from scheduler.engine import filtering
 from scheduler.engine.decision import Refused
 from scheduler.engine.filtering import Drop
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.engine.names import Request
+from scheduler.engine.plugins import is_column_filter
 from scheduler.why import near_misses
 from scheduler.why.near_misses import DroppedHosts, Miss
 
@@ -103,7 +105,7 @@ def _hosts_named(request: Request) -> Sequence[str]:
 def _of_drops(refused: Refused) -> Refusal:
     """A filter dropped every host, for this or an earlier instance of the request."""
     drops = refused.drops
-    judged = [drop for drop in drops if drop.by.reason is not Reason.POLICY] or list(drops)
+    judged = _of_allowed(refused) or list(drops)
     hosts = near_misses.dropped_hosts(refused, judged)
     code = dominant(judged, hosts)
     dropped = collections.Counter[str]()
@@ -119,6 +121,24 @@ def _of_drops(refused: Refused) -> Refusal:
     told = f" Nearest: {misses[0].text}." if misses else ""
     sentence = f"There are not enough {place}s available: {cause} (dropped by {counts}).{told}"
     return Refusal(code, sentence, misses, dropped, _silent(refused.hosts, judged))
+
+
+def _of_allowed(refused: Refused) -> list[Drop]:
+    """Return the drops that are not the request's own conditions', without hosts that its conditions rule out as well.
+
+    A host that one filter has dropped is not asked about by those after it.
+    """
+    conditions = [each for each in refused.filters if is_column_filter(each) and each.reason is Reason.POLICY]
+    found = []
+    for drop in refused.drops:
+        rows = drop.rows if drop.by.reason is not Reason.POLICY else drop.rows[:0]
+        for each in conditions if len(rows) else ():
+            about = each, refused.hosts.subset(rows), refused.request
+            mask = refused.supervision.explained(each, filtering.mask_of, *about)
+            rows = rows if mask is None else rows[mask]
+        if len(rows):
+            found.append(Drop(drop.by, rows))
+    return found
 
 
 def _silent(hosts: Candidates, drops: Sequence[Drop]) -> int:

@@ -215,6 +215,20 @@ def test_words_that_are_none_are_left_out():
     assert "a: Odd says no" == refused([node("a", **FULL)], request(), (Odd(),)).refusal.nearest[0].text
 
 
+@pytest.mark.parametrize(("more", "code"), [([], Reason.POLICY), ([node("m", **FULL)], Reason.CAPACITY)])
+def test_a_full_host_that_the_request_does_not_allow_either(more, code):
+    """RamFilter has dropped it before the group was asked: room on it would not help."""
+    asked = request(group_policies=["affinity"], group_hosts=["m"])
+    made = refused([node("a", **FULL), node("b"), *more], asked)
+    assert code is made.refusal.code
+    if more:
+        assert "1 of 1 hosts that the request allows are too full" in made.reason
+        assert ["m"] == [miss.host for miss in made.refusal.nearest]
+    else:
+        assert "the request's own conditions rule out all of 2 hosts" in made.reason
+        assert "RamFilter 1, ServerGroupAffinityFilter 1" in made.reason
+
+
 def test_drops_add_up_over_the_instances():
     """Hosts that were filled by earlier instances of the request count, too."""
     made = refused([node("a"), node("b")], request({"memory_mb": 9000}, count=3))
