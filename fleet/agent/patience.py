@@ -77,7 +77,9 @@ class Patience:
 def _log(what: str, silence: Exception, tries: int) -> None:
     """Warn once at the beginning; further tries are logged at debug. An error that needs an operator is repeated."""
     if isinstance(silence, errors.ForeignLedger) and tries % FOREIGN_EVERY == 1:
-        LOG.error("%s is refused and will be repeated: %s Two databases share this broker.", what, silence.message)
+        LOG.error(
+            "%s is refused and will be repeated: %s Two databases share this virtual host.", what, silence.message
+        )
         return
     level = logging.WARNING if tries == 1 else logging.DEBUG
     LOG.log(level, "No answer to %s (%s); asking again", what, type(silence).__name__)

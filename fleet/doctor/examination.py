@@ -105,7 +105,9 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
     if found[0].level:
         return [*found, ping(conductor, "scheduler")]
     asked_at = clock()
-    answer = _asked(lambda: conductor.operator.examine())
+    answer = _asked(functools.partial(_examined, conductor))
+    if isinstance(answer, Finding):
+        return [*found, answer, ping(conductor, "scheduler")]
     offset_s = _offset_s(answer, asked_at, clock()) if isinstance(answer, dict) else 0.0
     if not isinstance(answer, dict):
         fix = "Read the conductor's log: most likely its database is away."
@@ -150,6 +152,15 @@ def daemons(conductor: Asked, sample: Sample, clock: Clock = utcnow) -> list[Fin
             found.append(_not_listed("pools", pools))
     found += [*_clocks(services), *_agents(conductor, sample(up), len(up), offset_s, clock)]
     return found
+
+
+def _examined(conductor: Asked) -> object:
+    """Return the conductor's answer. A conductor of another fleet gives a finding: its database is not this fleet's."""
+    try:
+        return conductor.operator.examine()
+    except errors.ForeignLedger as foreign:
+        fix = "Set transport_url to a virtual host of this fleet alone, or control_exchange as its conductors have it."
+        return findings.bad("conductor", foreign.message, fix)
 
 
 def _not_listed(what: str, why: object) -> Finding:

@@ -35,6 +35,7 @@ from fleet.errors.placement import (
 )
 from fleet.errors.services import (
     ClockSkewed,
+    ForeignExchange,
     ForeignLedger,
     HostTaken,
     NotTrusted,
@@ -59,6 +60,7 @@ __all__ = [
     "FilterNotFound",
     "FlavorDiskTooSmall",
     "FleetError",
+    "ForeignExchange",
     "ForeignLedger",
     "GroupAffinityViolation",
     "HostTaken",

@@ -67,8 +67,8 @@ class VersionPinned(FleetError):
 class ForeignLedger(FleetError):
     """A message came from a process that uses another database. It was not processed; another receiver may accept it.
 
-    Give each fleet a broker, virtual host or ``control_exchange`` of its own. If a database was replaced on purpose, see
-    ``fleet-manage ledger``.
+    Give each fleet a broker or a virtual host of its own; another ``control_exchange`` is not enough. If a database was
+    replaced on purpose, see ``fleet-manage ledger``.
     """
 
     code = 409
@@ -77,6 +77,19 @@ class ForeignLedger(FleetError):
     theirs: str
     ours: str
     service: str
+
+
+class ForeignExchange(ForeignLedger):
+    """A message without a ledger came through another exchange than the receiver's. It was not processed.
+
+    Two fleets share a virtual host: give each one of its own. Or the sender's ``control_exchange`` is an earlier one of the
+    same fleet: correct it.
+    """
+
+    template = (
+        "Exchange {theirs} is foreign here: this {service} serves exchange {ours}. "
+        "Give each fleet a virtual host of its own."
+    )
 
 
 class ClockSkewed(FleetError):

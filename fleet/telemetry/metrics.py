@@ -172,7 +172,8 @@ GUEST_ACTIONS = prometheus.Counter(
 # All of them
 RPC_TIMEOUTS = prometheus.Counter("fleet_rpc_timeouts", "Calls that were not answered in time", ["method"])
 FOREIGN_MESSAGES = prometheus.Counter(
-    "fleet_rpc_foreign_messages", "Messages refused because their sender works for another ledger"
+    "fleet_rpc_foreign_messages",
+    "Messages refused because their sender works for another ledger, or uses another exchange",
 )
 MESSAGES_UNREADABLE = prometheus.Counter(
     "fleet_rpc_messages_unreadable", "Messages that were dropped, as they could not be read"

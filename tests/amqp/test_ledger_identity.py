@@ -62,7 +62,7 @@ def test_a_foreign_conductor_has_no_say_over_guests(stand: tuple[Trio, pathlib.P
     trio.stop("conductor")
     trio.stop("agent")
     trio.restart("agent")
-    eventually(lambda: "Two databases share this broker" in trio.log("agent"))
+    eventually(lambda: "Two databases share this virtual host" in trio.log("agent"))
     trio.forget("foreign")
     trio.restart("conductor")
     trio.wait_for_hosts(2)

@@ -183,7 +183,8 @@ class Dispatcher(dispatching.Dispatcher):
         if incoming.message.get("namespace") == "baseapi" or not isinstance(context, dict):
             return
         try:
-            self._ledger.check(context.get(serializer.LEDGER))
+            exchanges = getattr(incoming, "exchange", ""), getattr(incoming, "own_exchange", "")
+            self._ledger.check(context.get(serializer.LEDGER), *exchanges)
         except errors.ForeignLedger:
             metrics.FOREIGN_MESSAGES.inc()
             raise

@@ -148,6 +148,13 @@ BAD = [
         "the conductor cannot examine it: DBError: gone",
     ),
     (
+        "a conductor of another fleet",
+        HealthyFleet(examine=errors.ForeignExchange(theirs="other", ours="fleet", service="conductor")),
+        Level.FAIL,
+        "conductor",
+        "Exchange other is foreign here: this conductor serves exchange fleet. Give each fleet a virtual host of its own.",
+    ),
+    (
         "services that are not listed in time",
         HealthyFleet(services=oslo_messaging.MessagingTimeout("…")),
         Level.FAIL,

@@ -29,14 +29,16 @@ class Endpoint:
         return "taken"
 
 
-def dispatch(ours: str | None, theirs: str | None, **message: Any) -> Any:
+def dispatch(ours: str | None, theirs: str | None, exchanges: tuple[str, str] = ("", ""), **message: Any) -> Any:
+    """:param exchanges: the one that the message came through, and the receiver's"""
     sent = serializer.ContextSerializer(LedgerIdentity(uuid=theirs)).serialize_context(context.new_context())
     policy = dispatcher.DefaultRPCAccessPolicy
     endpoints = [Endpoint(), BaseAPI("scheduler")]
     ledger = LedgerIdentity("scheduler", ours)
     receiving = admission.Dispatcher(endpoints, serializer.ContextSerializer(), policy, ledger=ledger)
     body = {"method": "take", "args": {}, **message}
-    return receiving.dispatch(types.SimpleNamespace(message=body, ctxt=sent, client_timeout=None))
+    came_through = dict(zip(("exchange", "own_exchange"), exchanges, strict=True))
+    return receiving.dispatch(types.SimpleNamespace(message=body, ctxt=sent, client_timeout=None, **came_through))
 
 
 TAKEN = [
@@ -61,6 +63,31 @@ def test_a_message_of_another_ledger_is_refused_loudly(caplog: pytest.LogCapture
     (line,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert OURS in line.getMessage()
     assert THEIRS in line.getMessage()
+
+
+THROUGH = [
+    ("its own exchange", None, ("fleet", "fleet")),
+    ("the default exchange, as a shovel sends", None, ("", "fleet")),
+    ("an earlier exchange of the same fleet", OURS, ("former", "fleet")),
+    ("a queue that the receiver has just left", None, ("fleet", "")),
+]
+
+
+@pytest.mark.parametrize(("what", "theirs", "exchanges"), THROUGH, ids=[case[0] for case in THROUGH])
+def test_exchanges_whose_messages_are_taken(what: str, theirs: str | None, exchanges: tuple[str, str]) -> None:
+    assert "taken" == dispatch(OURS, theirs, exchanges)
+
+
+@pytest.mark.parametrize("ours", [OURS, None])
+def test_a_client_of_another_exchange_is_refused_loudly(ours: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """Its fleet shares a queue with this one. The log names the remedy, and no line can be forged."""
+    with pytest.raises(dispatcher.ExpectedException) as refused:
+        dispatch(ours, None, ("other\nfleet", "fleet"))
+    kind, error, _traceback = refused.value.exc_info
+    assert (errors.ForeignExchange, "other\\nfleet", "fleet") == (kind, error.theirs, error.ours)
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "Exchange other\\nfleet is foreign here: this scheduler serves exchange fleet" in line
+    assert "Give each fleet a virtual host of its own" in line
 
 
 def test_a_ping_is_answered_whoever_asks() -> None:

@@ -63,6 +63,7 @@ def test_a_copy_that_names_another_queue_for_its_reply(
     for each in queues:
         body = wire.request_body(new_context(), {"method": "m"}, "m1" if each else "", each, None, "u1")
         message = amqp.Message(body, content_type="application/json", content_encoding="utf-8")
+        message.delivery_info = {"redelivered": False, "exchange": ""}
         found = listener._take("conductor", mock.Mock(is_lost=False), message)
         taken += [found[1].unique_id] if found else []
     assert ["u1"] * handled == taken

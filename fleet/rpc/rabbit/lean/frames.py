@@ -192,7 +192,9 @@ class Dispatcher:
             return False
         message = amqp.Message(channel=channel)
         tag, redelivered = _TAG.unpack_from(payload, 5 + size)
-        message.delivery_info = {"delivery_tag": tag, "redelivered": bool(redelivered)}
+        at = 5 + size + _TAG.size
+        exchange = payload[at + 1 : at + 1 + payload[at]].decode(errors="replace")
+        message.delivery_info = {"delivery_tag": tag, "redelivered": bool(redelivered), "exchange": exchange}
         self._coming[number] = callback, message
         return True
 

@@ -46,8 +46,18 @@ _dropped = rate_limited_log.RateLimit()
 class Incoming(oslo_drivers.RpcIncomingMessage):
     """A request that was taken. Replies go out on the driver's outgoing connection."""
 
-    def __init__(self, request: wire.Request, outgoing: Outgoing, settle: Callable[[], object] | None = None) -> None:
-        """:param settle: acknowledges the message after it was handled; None: that was done before"""
+    def __init__(
+        self,
+        request: wire.Request,
+        outgoing: Outgoing,
+        settle: Callable[[], object] | None = None,
+        exchange: str = "",
+        own_exchange: str = "",
+    ) -> None:
+        """:param settle: acknowledges the message after it was handled; None: that was done before
+        :param exchange: the one that the sender has published to
+        :param own_exchange: the one that the receiver has bound the queue to; others may have bound it to more
+        """
         super().__init__(request.context, request.message, request.msg_id)
         self._settle = settle
         self._request = request
@@ -58,6 +68,7 @@ class Incoming(oslo_drivers.RpcIncomingMessage):
         self.client_timeout = request.sign_of_life_s
         self.reply_q = request.reply_queue
         self.size = request.size
+        self.exchange, self.own_exchange = exchange, own_exchange
 
     def reply(self, reply: object = None, failure: object = None) -> None:
         """Send the result, or ``sys.exc_info()`` as the failure, if the sender waits for it."""
@@ -206,7 +217,9 @@ class Listener(oslo_drivers.PollStyleListener):
                 metrics.MESSAGES_REPEATED.inc()
                 LOG.debug("A message in queue %s is dropped: it came before", queue)
                 return None
-        return queue, Incoming(request, self._outgoing, settle)
+        served = self._queues.get(queue)
+        own_exchange = served.exchange.name if served is not None else ""
+        return queue, Incoming(request, self._outgoing, settle, message.delivery_info["exchange"], own_exchange)
 
     def _acknowledge(self, source: Consumption, message: amqp.Message) -> bool:
         """Return False if the connection is lost: the message will come again."""

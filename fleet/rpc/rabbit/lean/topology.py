@@ -69,7 +69,8 @@ def fanout_exchange(settings: Settings, topic: str) -> Exchange:
 def topic_queue(settings: Settings, exchange: str, key: str, name: str = "") -> Queue:
     """Return the queue that all servers of a topic share, or that one server has. It survives the broker.
 
-    Whether its messages do follows ``amqp_durable_queues``.
+    Whether its messages do follows ``amqp_durable_queues``. The name does not have the exchange: another exchange with this
+    topic has the same queue (:mod:`fleet.ledger_identity`).
     """
     made = topic_exchange(settings, exchange)
     return Queue(name or key, made, key, True, settings.auto_delete, settings.queue_arguments)
