@@ -17,7 +17,7 @@ from fleet.db.operations import arrivals, recoveries
 from fleet.db.tables.moves import MigrationRow
 from fleet.db.volumes import attachments
 from fleet.objects import Place
-from fleet.objects.plans import StoredFailure
+from fleet.objects.plans import MovePlan, StoredFailure
 
 #: Statuses of a claimed resize in which the source may have switched the guest off.
 _TO_BE_UNDONE = (move_states.PRE_MIGRATING, move_states.POST_MIGRATING)
@@ -96,7 +96,8 @@ def _next_attempt(tx: Transaction, move: Move, why: StoredFailure, ctx: StepCont
     alternates = [Place(**each) for each in record.plan.get("alternates", ())]
     # An alternate may have no slot left: the scheduler then chooses again, and the choice asks for one.
     places = [] if slots.are_limited(record, ctx) else usable(tx, alternates, {(one, node) for one, node in tried}, ctx)
-    moves.change_plan(tx, record, ctx.now, {"tried": tried}, attempt=record.attempt + 1, **moves.NOTHING_HELD)
+    change: MovePlan = {"tried": tried, "why": why["message"]}
+    moves.change_plan(tx, record, ctx.now, change, attempt=record.attempt + 1, **moves.NOTHING_HELD)
     if places:
         claims.choose(tx, machine.read(tx, move.uuid).record, places[0], places[1:], ctx)
     machine.set_instance(tx, move.instance, ctx, task_state=waiting_task(record))

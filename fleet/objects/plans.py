@@ -41,6 +41,7 @@ class MovePlan(TypedDict, total=False):
     :param limits: of the claim on the destination
     :param alternates: the scheduler's other choices, best first
     :param tried: host and node of each destination that failed
+    :param why: the failure of the last of them
     :param follows: whether the move waits for the moves of its group
     :param copied: per cent of the guest that is copied
     :param confirms: whether a resize is confirmed when the guest runs on its new host
@@ -53,6 +54,7 @@ class MovePlan(TypedDict, total=False):
     limits: JSONObject | None
     alternates: list[StoredPlace]
     tried: list[list[str | None]]
+    why: str
     follows: bool
     copied: int
     confirms: bool

@@ -921,6 +921,7 @@ def test_a_destination_is_the_only_host_to_consider(stage: Stage, method: str) -
     assert [{"host": "h3"}] * 2 == [each["requested_destination"] for each in asked]
     assert [["h3", "h3"]] == asked[1]["retry"]["hosts"]
     assert ("error", ("active", None, "h1")) == (stage.migration()["status"], stage.state())
+    assert stage.migration()["failure"]["message"] == "No valid host was found. h3 was tried: boom"
 
 
 def test_a_destination_stays_the_only_host_after_its_alternates(stage: Stage, database: Database) -> None:
