@@ -24,6 +24,7 @@ from fleet.telemetry import metrics
 from scheduler.compute.tolerance import requests
 from scheduler.compute.tolerance.admitted import AdmittedInstances, HasSeen
 from scheduler.compute.tolerance.amounts import demand_of, demand_of_amounts, minus, plus
+from scheduler.compute.tolerance.clearing import Clearing
 from scheduler.compute.tolerance.fleet import Fleet
 from scheduler.compute.tolerance.guard import Guard
 from scheduler.compute.tolerance.hardware import Hardware, has_hardware
@@ -44,6 +45,7 @@ class Admission:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._spares = Spares(fleet)
+        self._clearing = Clearing(self._spares)
         self._lock = threading.Lock()
         self._admitted = AdmittedInstances(fleet.there)
         self.report = ProofReport()
@@ -67,6 +69,11 @@ class Admission:
         with self._lock:
             self._admitted.renew(renewals, has_seen)
 
+    def shifted(self) -> Sequence[int]:
+        """Return the numbers of the losses whose plans were changed for moves. The next proof renews them."""
+        with self._lock:
+            return [] if self._guard is None else self._guard.shifted()
+
     def compare(self) -> bool:
         """Compare the plans with what is free now. Return True if each of them still has its room."""
         with self._lock:
@@ -82,7 +89,7 @@ class Admission:
         if self._guard is None or requests.passes(request):
             return made
         if requests.is_balancing(request):
-            objection, judged = self._object(request, made, WARN)
+            objection, judged = self._object(request, made, WARN, clears=True)
             if objection is not None:
                 self._fleet.release(request.instance_uuids)
                 raise self._refused(objection, made)
@@ -106,7 +113,7 @@ class Admission:
                 break
             objection, judged = self._object(request, again, LAST)
         self._fleet.release(request.instance_uuids)
-        accepted = self._accepted(request)
+        accepted = self._cleared(request) or self._accepted(request)
         if accepted is not None:
             return accepted
         assert refusal is not None, "the first choice has met an objection"
@@ -132,7 +139,7 @@ class Admission:
                         continue
                     # As if it was booked.
                     free[pick.key] = minus(free[pick.key], demand)
-                    objection, one = self._admit(guard, request, pick, free, demand, len(made.picks), WARN)
+                    objection, one = self._admit(guard, request, pick, free, demand, len(made.picks), WARN, clears=True)
                     if one is not None:
                         admitted.append(one)
                     if objection is not None:
@@ -140,6 +147,20 @@ class Admission:
             finally:
                 guard.withdraw(admitted)
         return ""
+
+    def _cleared(self, request: RequestSpec) -> Decision | None:
+        """Return a decision for a move that other plans of losses make room for; None if there is none."""
+        if len(request.instance_uuids) != 1 or self._fleet.shown(request.instance_uuids[0]) is None:
+            return None
+        _nodes, hosts = self._full(request, LAST, is_last=True)
+        made = self._fleet.decide(requests.without(request, hosts, ()))
+        if not made.complete:
+            return None
+        objection, judged = self._object(request, made, LAST, clears=True)
+        if objection is None or not objection.bars(LAST):
+            return self._placed(judged, objection)
+        self._fleet.release(request.instance_uuids)
+        return None
 
     def _accepted(self, request: RequestSpec) -> Decision | None:
         """Return a decision to which only promises object whose policy is not to refuse; None if there is none."""
@@ -173,7 +194,9 @@ class Admission:
                     objection.sentence)  # fmt: skip
         return made
 
-    def _object(self, request: RequestSpec, made: Decision, barring: str) -> tuple[Objection | None, Decision]:
+    def _object(
+        self, request: RequestSpec, made: Decision, barring: str, clears: bool = False
+    ) -> tuple[Objection | None, Decision]:
         """Put the picks into the plans, and return why they break a promise; None if they do not.
 
         Picks that break a promise are in no plan if its policy bars them. All others are in the plans of the losses that
@@ -181,6 +204,7 @@ class Admission:
         promise are dropped: an agent that refuses a pick sends it on without asking again.
 
         :param barring: the weakest policy that bars a pick
+        :param clears: make room for a move in the plans, if it is taken
         """
         with self._lock:
             guard = self._guard
@@ -188,10 +212,10 @@ class Admission:
                 return None, made
             for pick in made.picks:
                 self._admitted.drop(pick.instance_uuid, pick.key)
-            objection, admitted, picks = self._judge(guard, request, made, barring)
+            objection, admitted, picks = self._judge(guard, request, made, barring, clears)
             if objection is not None and self._admitted.drop_gone():
                 guard.withdraw(admitted)
-                objection, admitted, picks = self._judge(guard, request, made, barring)
+                objection, admitted, picks = self._judge(guard, request, made, barring, clears)
             if objection is not None and objection.bars(barring):
                 # The other instances of a request that is not placed as it was decided take no room.
                 guard.withdraw(admitted)
@@ -200,7 +224,7 @@ class Admission:
         return objection, dataclasses.replace(made, picks=picks)
 
     def _judge(
-        self, guard: Guard, request: RequestSpec, made: Decision, barring: str
+        self, guard: Guard, request: RequestSpec, made: Decision, barring: str, clears: bool
     ) -> tuple[Objection | None, list[Admitted], list[Pick]]:
         """Return the strictest objection to the picks, their places in the plans, and the picks with fit alternates."""
         demand, is_hard, group = demand_of(request), has_hardware(request), requests.apart_in(request)
@@ -211,7 +235,7 @@ class Admission:
                 # It has gone since the decision: the claim will say so.
                 picks.append(pick)
                 continue
-            objection, one = self._admit(guard, request, pick, free, demand, len(made.picks), barring)
+            objection, one = self._admit(guard, request, pick, free, demand, len(made.picks), barring, clears)
             if objection is not None:
                 objections.append(objection)
             if one is None:
@@ -243,10 +267,12 @@ class Admission:
         demand: Amount,
         number: int,
         barring: str,
+        clears: bool,
     ) -> tuple[Objection | None, Admitted | None]:
         """Return the objection to a pick, and its places in the plans, which it has now unless the objection bars it.
 
         :param number: of instances that the request places
+        :param clears: make room for a move in the plans, if it is taken
         """
         node, host = pick.key, pick.key[0]
         unsafe, losses = guard.unsafe(host), guard.losses_of(host)
@@ -255,8 +281,7 @@ class Admission:
             unsafe = None
         # Its booking is counted already.
         group = requests.apart_in(request)
-        taken = guard.taken(node, plus(free[node], demand), demand)
-        objections = [unsafe, self._unseen(guard, host), taken, guard.apart(node, group)]
+        objections = [unsafe, self._unseen(guard, host), *self._kept(guard, pick, free, demand, group, clears)]
         one = requests.alone(request, pick.instance_uuid)
         hardware = Hardware.of([one])
         if hardware is not None and not all(self._is_left(node, each) for each in guard.hardware(node)):
@@ -277,9 +302,27 @@ class Admission:
         found = guard.strictest(objections)
         if found is not None and found.bars(barring):
             return found, None
-        admitted = Admitted(pick.instance_uuid, node, demand, spares, hardware, group or requests.bound_in(request))
+        group = group or requests.bound_in(request)
+        admitted = Admitted(pick.instance_uuid, node, demand, spares, hardware, group, request=one)
         guard.admit(admitted)
         return found, admitted
+
+    def _kept(
+        self, guard: Guard, pick: Pick, free: Mapping[Node, Amount], demand: Amount, group: str | None, clears: bool
+    ) -> list[Objection | None]:
+        """Return the objections to a pick that takes what plans put on its node: room, and a member of its group."""
+        node, before = pick.key, plus(free[pick.key], demand)
+        found = [guard.taken(node, before, demand), guard.apart(node, group)]
+        moving = self._fleet.shown(pick.instance_uuid) if any(found) else None
+        if moving is None:
+            return found
+        own = {
+            **guard.own(pick.instance_uuid, moving.host, node, demand),
+            **self._admitted.own(pick.instance_uuid, (moving.host, moving.node or moving.host), node, demand),
+        }
+        if clears and found[0] is not None:
+            self._clearing.clear(guard, self._admitted, node, free, demand, own)
+        return [guard.taken(node, before, demand, own), guard.apart(node, group, own)]
 
     def _unseen(self, guard: Guard, host: str) -> Objection | None:
         return None if host in guard.hosts else guard.unseen(host, self._fleet.aggregates())

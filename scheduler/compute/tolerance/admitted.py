@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from scheduler.compute.tolerance import requests
 from scheduler.compute.tolerance.guard import Guard
-from scheduler.compute.tolerance.kept import Node
-from scheduler.compute.tolerance.losses import Admitted, Renewal
+from scheduler.compute.tolerance.kept import Amount, Node, least
+from scheduler.compute.tolerance.losses import Admitted, Loss, Renewal
 
 #: Returns, of instances and the nodes where they were placed, those that a booking or the database shows there.
 There = Callable[[Collection[tuple[str, Node]]], Collection[tuple[str, Node]]]
@@ -81,6 +82,31 @@ class AdmittedInstances:
             self._known[each.uuid, each.node] = each
             if len(self._known) > _REMEMBERED:
                 del self._known[next(iter(self._known))]
+
+    def own(self, uuid: str, there: Node, node: Node, demand: Amount) -> dict[Loss, Amount]:
+        """Return what :meth:`Guard.own` does, for an instance that was admitted. :param there: where it is"""
+        each = self._known.get((uuid, there))
+        spares = () if each is None else each.spares
+        return {loss: least(each.demand, demand) for loss, spare in spares if spare == node and each is not None}
+
+    def movable(self, loss: Loss, node: Node) -> list[Admitted]:
+        """Return the instances that have their places in the plan of a loss on a node, and may have others."""
+        return [
+            each
+            for each in self
+            if (loss, node) in each.spares
+            and (each.hardware, each.group) == (None, None)
+            and each.request is not None
+            and not requests.has_rules(each.request)
+        ]
+
+    def shift(self, each: Admitted, loss: Loss, node: Node) -> None:
+        """Give an instance another place in the plan of a loss."""
+        assert self.guard is not None, "it was admitted"
+        spares = [(of, node if of is loss else spare) for of, spare in each.spares]
+        self.guard.withdraw([dataclasses.replace(each, spares=[pair for pair in each.spares if pair[0] is loss])])
+        self.guard.admit(dataclasses.replace(each, spares=[(loss, node)]))
+        self._known[each.uuid, each.node] = dataclasses.replace(each, spares=spares)
 
     def drop(self, uuid: str, node: Node) -> None:
         """Take an instance out of the plans: it is placed there again."""

@@ -99,6 +99,11 @@ class Fleet:
         found: set[tuple[str, Node]] = self.consider(read)
         return found
 
+    def shown(self, uuid: str) -> TrackedInstance | None:
+        """Return where the database shows an instance; None if on no host. While it moves, that is the host it leaves."""
+        found: TrackedInstance | None = self.consider(lambda candidates, _state: candidates.placed(uuid))
+        return None if found is None or found.is_only_booked else found
+
     def passing(self, request: RequestSpec, nodes: Iterable[Node]) -> Node | None:
         """The first of these nodes that passes all filters. No other host is judged.
 

@@ -13,17 +13,22 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
+import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fleet.objects import Aggregate
 from fleet.objects.tolerance import REFUSE
+from scheduler.compute.tolerance.amounts import demand_of, minus
 from scheduler.compute.tolerance.hardware import Hardware, KeptHardware
-from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, KeptThings, Node, exceeds, is_short, told
+from scheduler.compute.tolerance.kept import NOTHING, Amount, Kept, KeptThings, Node, exceeds, is_short, least, told
 from scheduler.compute.tolerance.losses import STRICTNESS, Admitted, Loss, Objection, Promise, Renewal
 
 #: Nodes that keep the most, which are looked at to find one whose kept room serves another loss, and those returned.
 _LOOKED, _SHARED = 16, 3
 _NAMES = ("vcpus", "MB of memory", "MB of disk")
+#: By loss, the part of what it puts on a node that an instance finds there anyway.
+Own = Mapping[Loss, Amount]
+_NOT_OWN: Own = types.MappingProxyType({})
 
 
 class Guard:
@@ -48,6 +53,7 @@ class Guard:
         #: The nodes whose kept room :meth:`sharing` looks at.
         self.most_kept = self._largest(self._kept.nodes)
         self._overtaken: list[Loss] = []
+        self._shifted: set[Loss] = set()
 
     def compare(self, free: Mapping[Node, Amount]) -> bool:
         """Mark the losses whose plans need more than is free, until the next call. Return True if there are none.
@@ -79,6 +85,8 @@ class Guard:
             touched.update(each.reserved)
             was_broken, loss.problem = bool(loss.problem), each.problem
             loss.reserved, loss.hardware, loss.groups = each.reserved, each.hardware, each.groups
+            loss.replace_places(each.places)
+            self._shifted.discard(loss)
             self._count(loss)
             if was_broken != bool(each.problem):
                 self._unsafe.clear()
@@ -191,24 +199,35 @@ class Guard:
 
         return takes
 
-    def taken(self, node: Node, free: Amount, demand: Amount) -> Objection | None:
-        """Return why an instance of this size would take what a plan needs of the node, or None. :param free: before it"""
+    def short(self, node: Node, free: Amount, demand: Amount, own: Own = _NOT_OWN) -> list[Loss]:
+        """Return the losses whose plans need what an instance of this size would take. :param free: before it"""
         if self.takes(node, free, demand):
+            return []
+        return [loss for loss in self.losses if self.is_short(loss, node, free, demand, own)]
+
+    @staticmethod
+    def is_short(loss: Loss, node: Node, free: Amount, demand: Amount, own: Own = _NOT_OWN) -> bool:
+        """Return True if the plan of the loss needs what an instance of this size would take. :param free: before it"""
+        if node not in loss.reserved:
+            return False
+        kept = minus(loss.reserved[node], own.get(loss, NOTHING))
+        return any(map(is_short, zip(free, demand, kept, strict=True)))
+
+    def taken(self, node: Node, free: Amount, demand: Amount, own: Own = _NOT_OWN) -> Objection | None:
+        """Return why an instance of this size would take what a plan needs of the node, or None. :param free: before it"""
+        short = self.short(node, free, demand, own)
+        if not short:
             return None
-        short = [
-            loss
-            for loss in self.losses
-            if node in loss.reserved and any(map(is_short, zip(free, demand, loss.reserved[node], strict=True)))
-        ]
+        kept_by = {loss: minus(loss.reserved[node], own.get(loss, NOTHING)) for loss in short}
         promise = self._strictest(self._about(short))
         owned = [loss for loss in short if any(promise is each for each in self._promises_of[id(loss)])]
         number = next(
             part
             for part in range(len(demand))
-            if any(is_short((free[part], demand[part], loss.reserved[node][part])) for loss in owned)
+            if any(is_short((free[part], demand[part], kept_by[loss][part])) for loss in owned)
         )
-        needing = max(owned, key=lambda loss: loss.reserved[node][number])
-        kept = needing.reserved[node][number]
+        needing = max(owned, key=lambda loss: kept_by[loss][number])
+        kept = kept_by[needing][number]
         sentence = (
             f"{told(node)} has {free[number]} {_NAMES[number]} free, of which {kept} are kept for the guests of "
             f"{needing.name}: {demand[number]} more do not fit beside them"
@@ -241,11 +260,16 @@ class Guard:
         sentence = f"{told(node)} is kept for guests of lost hosts, whose cells or devices would not be free any more"
         return Objection(node[0], sentence, self._strictest(self._about(self._hardware_on(node))), node)
 
-    def apart(self, node: Node, group: str | None) -> Objection | None:
-        """Return the objection to a member of a group where a loss puts another one, which would not pass beside it."""
+    def apart(self, node: Node, group: str | None, own: Own = _NOT_OWN) -> Objection | None:
+        """Return the objection to a member of a group where a loss puts another one, which would not pass beside it.
+
+        :param own: losses that put this member there
+        """
         if group not in self._members.on(node):
             return None
-        putting = [loss for loss in self.losses if group in loss.groups.get(node, ())]
+        putting = [loss for loss in self.losses if group in loss.groups.get(node, ()) and loss not in own]
+        if own and not putting:
+            return None
         lost = putting[0].name if putting else "another host"
         sentence = f"{told(node)} is kept for a member of its group, which would go there if {lost} was lost"
         return Objection(node[0], sentence, self._strictest(self._about(putting)), node)
@@ -260,6 +284,34 @@ class Guard:
     def losses_of(self, host: str) -> list[Loss]:
         found = {id(loss): loss for promise in self.promises for loss in promise.losses_of.get(host, ())}
         return list(found.values())
+
+    def own(self, uuid: str, host: str, node: Node, demand: Amount) -> dict[Loss, Amount]:
+        """Return, of the losses of its host that put a guest on a node, what its claim of this size there stands for.
+
+        If the host is lost while the guest moves to the node, its place is the room that it has claimed.
+        """
+        found = {}
+        for loss in self.losses_of(host):
+            there = loss.guests.get(uuid)
+            if there is not None and there.node == node:
+                found[loss] = least(demand_of(there.request), demand)
+        return found
+
+    def shift(self, loss: Loss, uuid: str, node: Node) -> None:
+        """Give a guest another place in the plan of a loss. It is in no group with rules, and has no cells or devices."""
+        guest = loss.guests[uuid]
+        demand = demand_of(guest.request)
+        self._reserve(loss, guest.node, demand, -1)
+        self._reserve(loss, node, demand, 1)
+        loss.guests[uuid] = guest._replace(node=node)
+        self._shifted.add(loss)
+        self.most_kept = self._largest({*self.most_kept, node})
+
+    def shifted(self) -> list[int]:
+        """Return the numbers of the losses whose plans are not those of a proof, because of :meth:`shift`."""
+        if not self._shifted:
+            return []
+        return [number for number, loss in enumerate(self.losses) if loss in self._shifted]
 
     @staticmethod
     def is_spare(loss: Loss, node: Node, free: Amount, demand: Amount) -> bool:

@@ -41,6 +41,11 @@ def exceeds(reserved: Amount, free: Amount) -> bool:
     return any(used > max(left, 0) for used, left in zip(reserved, free, strict=True))
 
 
+def least(one: Amount, other: Amount) -> Amount:
+    """Return the smaller of each resource."""
+    return min(one[0], other[0]), min(one[1], other[1]), min(one[2], other[2])
+
+
 class KeptThings(Generic[Thing]):
     """Counts, by node, the things that losses put there beside amounts. One is there as long as a loss puts it there."""
 

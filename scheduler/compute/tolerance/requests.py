@@ -45,6 +45,11 @@ def bound_in(request: RequestSpec) -> str | None:
     return request.group_uuid if instance_group.AFFINITY in request.group_policies else None
 
 
+def has_rules(request: RequestSpec) -> bool:
+    """Return True if the request's group has policies or rules: members elsewhere may bind it."""
+    return bool(request.group_policies or request.group_rules)
+
+
 def alone(request: RequestSpec, uuid: str) -> RequestSpec:
     """Return the request for one of its instances, on any host, also on one where a build of it has failed."""
     anywhere = dataclasses.replace(request, requested_hosts=(), requested_nodes=(), retry=None)

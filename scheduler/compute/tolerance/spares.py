@@ -31,6 +31,7 @@ class Spares:
         free: Mapping[Node, Amount],
         demand: Amount,
         number: int,
+        left_out: Collection[Node] = (),
     ) -> Node | None:
         """Return a node that passes the filters, and would have room for the instance beside the plan of the loss.
 
@@ -38,6 +39,7 @@ class Spares:
 
         :param request: for this instance alone
         :param number: of instances that its request places. If their group binds them to one host, it takes them all
+        :param left_out: nodes that an instance without cells and devices, in no group, shall not have
         """
         one = self._after(request, loss)
         bound, group = requests.bound_in(one), requests.apart_in(one)
@@ -49,7 +51,7 @@ class Spares:
         if has_hardware(one):
             return self._alone(guard, one, loss, free, demand, number if bound is not None else 1)
         # Where the loss brings another member of its group, it does not pass.
-        members = {node for node, groups in loss.groups.items() if group in groups}
+        members = {node for node, groups in loss.groups.items() if group in groups}.union(left_out)
         sharing = [each for each in guard.sharing(loss, demand, free) if each not in members]
         for place in alternates:
             if node_of(place) in sharing:

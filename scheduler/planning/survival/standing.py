@@ -30,7 +30,7 @@ Kinds = tuple[int, ...]
 class Standing:
     """``findings`` are those of the losses, in their order.
 
-    :ivar renewed: the losses that the last update has proved again
+    :ivar renewed: the losses that the last update has proved again, and those that were shifted
     :ivar open: the findings that are not "safe", by their losses
     """
 
@@ -43,19 +43,28 @@ class Standing:
         self._of_row: Mapping[int, Sequence[int]] = {}
 
     def update(
-        self, room: Room, decisions: Decisions, losses: Losses, changed: Changed | None, limit_s: float, until: float
+        self,
+        room: Room,
+        decisions: Decisions,
+        losses: Losses,
+        changed: Changed | None,
+        limit_s: float,
+        until: float,
+        shifted: Collection[int] = (),
     ) -> None:
         """Prove again what has changed.
 
         :param losses: the same object as before, unless something may be lost now that could not before
         :param changed: since the last update; None: everything
         :param limit_s, until: as those of :class:`Survival`. A finding of "unsafe" stays if the time does not suffice
+        :param shifted: losses that are renewed, too; a finding of theirs that stands is not proved again
         """
         moved: Collection[int]
         again: Sequence[int]
         if changed is None or losses is not self._losses:
             self._begin(losses)
             again = moved = range(len(losses))
+            shifted = ()
         else:
             moved = self._moved(room, decisions, changed)
             late = [number for number, each in self.open.items() if each.is_late]
@@ -67,7 +76,7 @@ class Standing:
             if finding.is_late and number not in moved:
                 finding = dataclasses.replace(self.findings[number], is_late=True)
             self._take(room, number, finding)
-        self.renewed = again
+        self.renewed = [*again, *sorted(set(shifted).difference(again))]
 
     def plan_of(self, number: int) -> Mapping[int, Kinds]:
         """Return, by row, the shapes of the guests that the plan of a loss puts there."""

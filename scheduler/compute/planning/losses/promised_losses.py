@@ -25,6 +25,7 @@ from scheduler.compute.planning.losses.decisions import Decisions
 from scheduler.compute.planning.losses.room_reader import RequestsOf, RoomReader
 from scheduler.compute.tolerance.hardware import Hardware
 from scheduler.compute.tolerance.kept import Amount, Node
+from scheduler.compute.tolerance.losses import Places
 from scheduler.engine.hosts.candidates import Candidates
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.room import NO_GROUP, Changed, Finding, Losses, Room
@@ -105,10 +106,13 @@ class Follower:
         self._anew_at = 0.0
         self._read_again_at = time.monotonic() + _READ_AGAIN_S
 
-    def look(self, promised: Sequence[Tolerance], booked: Iterable[Booking] = ()) -> Lost | None:
+    def look(
+        self, promised: Sequence[Tolerance], booked: Iterable[Booking] = (), shifted: Sequence[int] = ()
+    ) -> Lost | None:
         """Bring everything up to date, and return what may be lost; None if nothing has changed.
 
         :param booked: what the scheduler has placed, and the database does not show yet
+        :param shifted: losses whose plans the scheduler has changed: it takes those that stand here
         """
         self.is_current = self._fleet.follow(booked)
         if not self.is_current:
@@ -120,7 +124,7 @@ class Follower:
         lost, room, changed = self._fleet.read(lambda hosts, _state: self._read(hosts, promised))
         is_known = lost is self._lost and changed is not None
         is_open = self._is_behind or self._reader.is_open
-        if is_known and changed is not None and not len(changed.rows) and not is_open:
+        if is_known and changed is not None and not len(changed.rows) and not is_open and not shifted:
             return None
         if began >= self._anew_at:
             changed, self._anew_at = None, began + _ANEW_S
@@ -130,7 +134,7 @@ class Follower:
         self._lost = None
         decisions = Decisions(self._fleet, room, self._reader)
         self.is_whole = changed is None or not is_known
-        self.standing.update(room, decisions, lost.rows, changed, LIMIT_S, began + _LOOK_S)
+        self.standing.update(room, decisions, lost.rows, changed, LIMIT_S, began + _LOOK_S, shifted)
         self._fleet.read(lambda hosts, _state: self._reader.note(hosts))
         self.room, self._lost = room, lost
         # The number of a shape may be that of another one now.
@@ -168,6 +172,15 @@ class Follower:
             if uuid is not None and node is not None:
                 found[node] = found.get(node, frozenset()) | {uuid}
         return found
+
+    def places_of(self, finding: Finding) -> Places:
+        """Return the places that a plan has for its guests."""
+        room, guests = self.room, finding.guests[: len(finding.places)]
+        assert room is not None, "it has been looked at"
+        uuids, requests = numpy.empty(len(guests), dtype=object), numpy.empty(len(guests), dtype=object)
+        uuids[:] = [room.uuids[guest] for guest in guests.tolist()]
+        requests[:] = [self._reader.requests[shape] for shape in room.shape_of[guests].tolist()]
+        return Places(self.nodes, uuids, finding.places, requests, room.group_of[guests] == NO_GROUP)
 
     @property
     def nodes(self) -> Sequence[tuple[str, str] | None]:

@@ -119,7 +119,7 @@ class Prover:
 
     def _look(self, promised: Sequence[Tolerance], follower: Follower) -> bool:
         """Prove what has changed, and publish it. Return whether all was proved anew."""
-        lost = follower.look(promised, self._booked())
+        lost = follower.look(promised, self._booked(), self._admission.shifted())
         if lost is None:
             return False
         # After a failure all is read and published again.
@@ -154,7 +154,7 @@ def guard_of(lost: Lost, follower: Follower, default_zone: str) -> Guard:
     losses = []
     for number in range(len(lost)):
         made = renewal_of(number, follower)
-        parts = made.problem, made.reserved, made.hardware, made.groups
+        parts = made.problem, made.reserved, made.hardware, made.groups, made.places
         losses.append(Loss(lost[number].name, lost.hosts[number], *parts))
     return Guard([_promise(each, lost, losses, default_zone) for each in lost.by_promise], losses, lost.names)
 
@@ -173,7 +173,7 @@ def renewal_of(number: int, follower: Follower) -> Renewal:
         wanted = follower.hardware_of(kinds)
         if wanted is not None:
             hardware[node] = wanted
-    return Renewal(number, problem, reserved, hardware, follower.groups_by_node(finding))
+    return Renewal(number, problem, reserved, hardware, follower.groups_by_node(finding), follower.places_of(finding))
 
 
 def _promise(of_promise: OfPromise, lost: Lost, losses: Sequence[Loss], default_zone: str) -> Promise:
