@@ -186,7 +186,7 @@ class MovePlacement(Placement[Move, Move]):
     def _explain(self, batch: Batch[Move], refusal: errors.NoValidHost) -> errors.NoValidHost:
         plan = batch.rows[0].record.plan
         if plan.get("destination") is not None and plan.get("tried"):
-            # No other host may be tried: what is wrong is what this one said.
+            # The scheduler may choose no other host, so the failure on this one is the reason.
             reason = f"{plan['destination']} was tried: {plan.get('why') or refusal.reason}"
             return errors.NoValidHost(reason=reason, details=dict(refusal.details))
         lacking = self._database.read(reach.lacking, batch.rows[0].instance.uuid)

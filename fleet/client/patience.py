@@ -13,7 +13,7 @@ from fleet.client.calls import Unreachable
 
 #: Failures of a call without an answer of the conductor.
 AWAY = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure, Unreachable)
-#: What is said meanwhile.
+#: The progress that a command shows while no conductor answers.
 SILENCE = "no conductor answers"
 #: Seconds without an answer: conductors start anew in a fraction of it, and what is waited for goes on meanwhile.
 PATIENT_S = 120.0

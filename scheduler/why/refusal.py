@@ -131,8 +131,10 @@ def _of_allowed(refused: Refused) -> list[Drop]:
     conditions = [each for each in refused.filters if is_column_filter(each) and each.reason is Reason.POLICY]
     found = []
     for drop in refused.drops:
-        rows = drop.rows if drop.by.reason is not Reason.POLICY else drop.rows[:0]
-        for each in conditions if len(rows) else ():
+        if drop.by.reason is Reason.POLICY:
+            continue
+        rows = drop.rows
+        for each in conditions:
             about = each, refused.hosts.subset(rows), refused.request
             mask = refused.supervision.explained(each, filtering.mask_of, *about)
             rows = rows if mask is None else rows[mask]

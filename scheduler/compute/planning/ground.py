@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
@@ -62,14 +63,18 @@ class Ground:
                 self._instances[each.host].append(each)
         self._host_of = {each.uuid: each.host for each in state.instances}
 
+    @functools.cached_property
+    def pipeline(self) -> pipeline.Pipeline:
+        """The configured filters and weighers."""
+        return loading.load_pipeline(self._conf)
+
     def copy(self, state: Changes | None = None) -> CopiedFleet:
         """Return a copy with the configured filters, and weighers that prefer the fullest host."""
-        asked = loading.load_pipeline(self._conf)
-        return CopiedFleet(packing(asked), state or self.state, self._conf.service_down_time, HostManager)
+        return CopiedFleet(packing(self.pipeline), state or self.state, self._conf.service_down_time, HostManager)
 
     def free(self, hosts: Candidates, _age: StateAge) -> numpy.ndarray:
         """Return what the configured filters see free on each host: vcpus, memory and disk in MB."""
-        found: numpy.ndarray = amounts.free(loading.load_pipeline(self._conf), hosts)[hosts.present()]
+        found: numpy.ndarray = amounts.free(self.pipeline, hosts)[hosts.present()]
         return found
 
     def count(self, host: str) -> int:
@@ -144,23 +149,23 @@ def packing(asked: pipeline.Pipeline) -> pipeline.Pipeline:
     return dataclasses.replace(asked, weighers=weighers, alternates=0, claim_limits=False)
 
 
-def away(instance: Movable, without: Iterable[str] = (), to: Sequence[str] = ()) -> RequestSpec:
+def away(instance: Movable, without: Iterable[str] = (), to: str | None = None) -> RequestSpec:
     """Return the request for another host for an instance.
 
     :param without: hosts that are not to be used, beside the instance's own
-    :param to: the only ones to be used; empty: any
+    :param to: the only host to be used; None: any
     """
     wanted = instance.request
     return dataclasses.replace(
         wanted,
         ignore_hosts=(*wanted.ignore_hosts, instance.host, *without),
-        requested_hosts=tuple(to) or wanted.requested_hosts,
+        requested_hosts=wanted.requested_hosts if to is None else (to,),
         force_hosts=(),
         force_nodes=(),
     )
 
 
-def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = (), to: Sequence[str] = ()) -> Decision:
+def elsewhere(fleet: CopiedFleet, instance: Movable, without: Iterable[str] = (), to: str | None = None) -> Decision:
     """Find another host for an instance, and book it; incomplete if no host passes. See :func:`away`."""
     return fleet.decide(away(instance, without, to))
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy
-from oslo_config import cfg
 
-from scheduler.compute.drivers import loading
 from scheduler.compute.planning.ground import Movable, away
 from scheduler.compute.planning.losses.shapes import Shapes
 from scheduler.compute.planning.moves.columns import MEMORY
 from scheduler.compute.tolerance import amounts
 from scheduler.engine.decision import StateAge
 from scheduler.engine.hosts.candidates import Candidates
+from scheduler.engine.pipeline import Pipeline
 from scheduler.planning.copied_fleet import CopiedFleet
 from scheduler.planning.survival.packing import Item, Packing
 from scheduler.planning.survival.room import NO_GROUP
@@ -26,12 +25,11 @@ from scheduler.planning.survival.room import NO_GROUP
 _LIMIT_S = 1.0
 
 
-def found(conf: cfg.ConfigOpts, fleet: CopiedFleet, guests: Sequence[Movable]) -> Iterator[Sequence[str]]:
+def found(asked: Pipeline, fleet: CopiedFleet, guests: Sequence[Movable]) -> Iterator[Sequence[str]]:
     """Yield hosts for these guests of one host, one for each.
 
     The filters have judged each guest alone, and the sums of amounts fit. Whether all pass together, a decision says.
     """
-    asked = loading.load_pipeline(conf)
 
     def read(hosts: Candidates, _age: StateAge) -> tuple[numpy.ndarray, list[numpy.ndarray], Sequence[str]]:
         shapes = Shapes(asked)

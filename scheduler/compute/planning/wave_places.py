@@ -36,10 +36,10 @@ class Places:
     def far(self) -> CopiedFleet:
         return self._far.now()
 
-    def take(self, guest: Movable, wave: Sequence[str], to: Sequence[str] = ()) -> Move | str:
+    def take(self, guest: Movable, wave: Sequence[str], to: str | None = None) -> Move | str:
         """Find and book a host outside the wave. Return why no host passes, if none does.
 
-        :param to: the only hosts to look at; empty: all
+        :param to: the only host to look at; None: all
         """
         decided, other = elsewhere(self._near.now(), guest) if self._has_near and not to else None, self._far
         if decided is None or not decided.complete:

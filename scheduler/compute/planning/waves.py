@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 import numpy
@@ -63,18 +64,17 @@ def run(
     def broken(during: Changes) -> Collection[str]:
         return kept_promises.broken(conf, during, goal.promised, lambda uuids: {uuid: known(uuid) for uuid in uuids})
 
-    frugal = _Planner(conf, Ground(conf, state, requests), goal, tick, broken, is_frugal=True)
+    frugal = _Planner(Ground(conf, state, requests), goal, tick, broken, is_frugal=True)
     plan = frugal.plan()
     if not frugal.has_spared or len(plan.waves) <= plan.bound:
         return plan
-    other = _Planner(conf, Ground(conf, state, requests), goal, lambda _host: None, broken, is_frugal=False).plan()
+    other = _Planner(Ground(conf, state, requests), goal, lambda _host: None, broken, is_frugal=False).plan()
     return min(plan, other, key=lambda each: (len(each.stuck), len(each.waves)))
 
 
 class _Planner:
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
         ground: Ground,
         goal: WavesGoal,
         tick: Callable[[str], object],
@@ -84,7 +84,6 @@ class _Planner:
         """:param broken: returns the losses that a state does not survive, of those that it is to survive
         :param is_frugal: a wave is no larger than it must be if guests would move to hosts whose turn is still to come
         """
-        self._conf = conf
         self._ground = ground
         self._goal = goal
         self._tick = tick
@@ -193,17 +192,13 @@ class _Planner:
     def _alone(self, places: Places, hosts: Collection[str], before: Set[str]) -> tuple[list[str], list[Move]]:
         """Return one of these hosts, and moves to other places than before that empty it; nothing if none are found."""
         for host in sorted(hosts, key=self._sizes.__getitem__)[:_MOST_ALONE]:
-            guests = self._in_order(host)
-            for destinations in other_places.found(self._conf, places.far(), guests):
-                moves: list[Move] = []
-                for guest, destination in zip(guests, destinations, strict=True):
-                    move = places.take(guest, [host], to=[destination])
-                    if isinstance(move, str):
-                        break
-                    moves.append(move)
-                if len(moves) == len(guests) and not self._worse([host], moves, before):
-                    return [host], moves
-                places.release(moves)
+            for destinations in other_places.found(self._ground.pipeline, places.far(), self._in_order(host)):
+                made = self._emptied(places, host, (), destinations)
+                if isinstance(made, str):
+                    continue
+                if not self._worse([host], made, before):
+                    return [host], made
+                places.release(made)
         return [], []
 
     def _shorten(self, hosts: list[str], moves: list[Move], before: Set[str]) -> str:
@@ -246,11 +241,16 @@ class _Planner:
         there = self._there[host]
         return sum(each.request.memory_mb for each in there), len(there), host
 
-    def _emptied(self, places: Places, host: str, wave: Sequence[str]) -> list[Move] | str:
-        """Find places for all guests of a host outside the wave; return why there are none, and book nothing then."""
+    def _emptied(
+        self, places: Places, host: str, wave: Sequence[str], destinations: Sequence[str] = ()
+    ) -> list[Move] | str:
+        """Find places for all guests of a host outside the wave; return why there are none, and book nothing then.
+
+        :param destinations: the only host to look at for each guest, in their order; empty: all hosts
+        """
         made: list[Move] = []
-        for each in self._in_order(host):
-            move = places.take(each, wave)
+        for each, to in itertools.zip_longest(self._in_order(host), destinations):
+            move = places.take(each, wave, to)
             if isinstance(move, str):
                 places.release(made)
                 return f"instance {each.uuid} finds no other host: {move}"

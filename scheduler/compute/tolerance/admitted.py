@@ -86,8 +86,9 @@ class AdmittedInstances:
     def own(self, uuid: str, there: Node, node: Node, demand: Amount) -> dict[Loss, Amount]:
         """Return what :meth:`Guard.own` does, for an instance that was admitted. :param there: where it is"""
         each = self._known.get((uuid, there))
-        spares = () if each is None else each.spares
-        return {loss: least(each.demand, demand) for loss, spare in spares if spare == node and each is not None}
+        if each is None:
+            return {}
+        return {loss: least(each.demand, demand) for loss, spare in each.spares if spare == node}
 
     def movable(self, loss: Loss, node: Node) -> list[Admitted]:
         """Return the instances that have their places in the plan of a loss on a node, and may have others."""
